@@ -112,9 +112,9 @@ static int parse_servers(struct settings *s, struct error *err)
 static int ps_server_check_replica(struct settings *s, struct error *err)
 {
 	if (!s->replica_text) {
-		if (s->ps.fabric || s->hosts_text || s->serve)
+		if (s->ps.fabric || s->hosts_text || s->serve || s->ps.sums)
 			return error_set(err, ERROR_USAGE, NULL,
-					 "--fabric, --hosts and --serve are for --replica");
+					 "--fabric, --hosts, --serve and --sums are for --replica");
 		return 0;
 	}
 	if (s->lead_only || s->seen_part_of || s->seen_sync || s->servers_text || s->lead.shards ||
@@ -132,6 +132,9 @@ static int ps_server_check_replica(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, "--hosts", "%zu names for %u replicas%s",
 				 s->ps.hosts_count, s->ps.replicas,
 				 s->ps.fabric ? "" : ", and no --fabric between them");
+	if (s->ps.sums && (s->layout_path || s->serve || s->ps.memory))
+		return error_set(err, ERROR_USAGE, "--sums",
+				 "there are no parameters here: no --layout, --serve or --memory");
 	if (s->restore && s->serve)
 		return error_set(err, ERROR_USAGE, "--serve", "or --restore, not both");
 	return 0;
@@ -196,9 +199,9 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 	if (s->led_text && (!s->lead_only || strcmp(s->sync_text, "bsp") != 0))
 		return error_set(err, ERROR_USAGE, "--replicas",
 				 "is for --lead-only and --sync bsp");
-	if (!s->lead_only && !s->layout_path && !s->restore)
+	if (!s->lead_only && !s->layout_path && !s->restore && !s->ps.sums)
 		return error_set(err, ERROR_USAGE, NULL,
-				 "needs --layout FILE, --restore DIR, or --lead-only");
+				 "needs --layout FILE, --restore DIR, --sums, or --lead-only");
 	if (ps_server_check_replica(s, err) != 0 ||
 	    parse_share(s->part_text, "--part", &s->ps.part, &s->ps.parts, err) != 0 ||
 	    parse_servers(s, err) != 0 || check_join(s, err) != 0 || check_standby(s, err) != 0)
@@ -317,15 +320,45 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 	return rc;
 }
 
+/* Of a lead without parameters, and a replica with sums only: where the trainers are that have
+ * them. */
+static int ps_server_read_iteration(const char *dir, uint64_t *iteration, struct error *err)
+{
+	struct ckpt_manifest m;
+	int result = ckpt_manifest_read(&m, dir, err);
+
+	if (result == 0 && !m.foreign)
+		result = error_set(err, ERROR_CONFIG, dir,
+				   "has parameters for parts, and there are none here");
+	if (result == 0)
+		*iteration = m.iteration;
+	ckpt_manifest_free(&m);
+	return result;
+}
+
+/* Without parameters. */
+static int make_bare(const struct settings *s, struct node *n, struct error *err)
+{
+	struct opt opt;
+
+	layout_start(&n->layout, 0);
+	first_map(s, n);
+	if (opt_by_name(&opt, "add", err) != 0 ||
+	    store_new_bare(&n->store, &n->layout, &n->map, 0, &opt, err) != 0)
+		return -1;
+	return s->restore ? ps_server_read_iteration(s->restore, &n->iteration, err) : 0;
+}
+
 /* What workers and the lead want to know of a replica. */
 static void greet_replica(const struct settings *s, const struct node *n, char *out, size_t max)
 {
 	snprintf(out, max,
 		 "id=%s replica=%u/%u lead=0 sync=bsp incarnation=%llu iteration=%llu "
-		 "dense-begin=0 dense=%zu width=%zu boot=%s life=%llu",
+		 "dense-begin=0 dense=%zu width=%zu boot=%s life=%llu%s",
 		 s->ps.id, s->ps.replica, s->ps.replicas, (unsigned long long)s->ps.incarnation,
 		 (unsigned long long)n->iteration, store_dense_count(n->store),
-		 store_width(n->store), ps_boot(n->ps), (unsigned long long)ps_life(n->ps));
+		 store_width(n->store), ps_boot(n->ps), (unsigned long long)ps_life(n->ps),
+		 s->ps.sums ? " sums=1" : "");
 }
 
 static void ps_server_greet(const struct settings *s, const struct node *n, char *out, size_t max)
@@ -499,7 +532,8 @@ static int ps_server_make(const struct settings *s, struct node *n, struct error
 		options.owner = n->ps;
 	}
 	if (s->ps.replicas) {
-		options.more_count = 0;
+		options.more_verbs = s->ps.sums ? ps_sums_verbs : ps_full_verbs;
+		options.more_count = s->ps.sums ? ps_sums_verb_count : ps_full_verb_count;
 		greet_replica(s, n, greeting, sizeof greeting);
 	} else
 		ps_server_greet(s, n, greeting, sizeof greeting);
@@ -527,21 +561,6 @@ static int ps_server_serve(struct node *n, struct error *err)
 	return -1;
 }
 
-/* Of a lead without parameters: where the trainers are that have them. */
-static int ps_server_read_iteration(const char *dir, uint64_t *iteration, struct error *err)
-{
-	struct ckpt_manifest m;
-	int result = ckpt_manifest_read(&m, dir, err);
-
-	if (result == 0 && !m.foreign)
-		result = error_set(err, ERROR_CONFIG, dir,
-				   "has parameters for parts, and --lead-only has none");
-	if (result == 0)
-		*iteration = m.iteration;
-	ckpt_manifest_free(&m);
-	return result;
-}
-
 static int prepare_lead(const struct settings *s, struct node *n, struct error *err)
 {
 	if (s->restore)
@@ -564,7 +583,9 @@ static int ps_server_run(const struct settings *s, struct error *err)
 	struct node n = {.settings = s};
 	int rc = -1, waited = 0;
 
-	if ((s->lead_only ? prepare_lead(s, &n, err) : make_store(s, &n, err)) == 0 &&
+	if ((s->lead_only  ? prepare_lead(s, &n, err)
+	     : s->ps.sums ? make_bare(s, &n, err)
+			  : make_store(s, &n, err)) == 0 &&
 	    make_ps(s, &n, err) == 0 && (waited = stand_by(s, &n, err)) == 0 &&
 	    ps_server_make(s, &n, err) == 0)
 		rc = ps_server_serve(&n, err);
@@ -615,6 +636,8 @@ int main(int argc, char **argv)
 		{.name = "serve", .kind = OPTION_FLAG, .target = &s.serve,
 		 .help = "replica: begin with the layout's values; without it and --restore it "
 			 "waits to be filled"},
+		{.name = "sums", .kind = OPTION_FLAG, .target = &s.ps.sums,
+		 .help = "replica: trainers have the parameters, and only sums of gradients are here"},
 		{.name = "fabric", .kind = OPTION_TEXT, .target = &s.ps.fabric, .arg = "SOCKET",
 		 .help = "replica: the fabricd of this host, which makes sums over hosts"},
 		{.name = "hosts", .kind = OPTION_TEXT, .target = &s.hosts_text, .arg = "HOST,...",
@@ -759,6 +782,7 @@ int main(int argc, char **argv)
 			    "X] ...\n"
 			    "-s SOCKET --id ID --replica I/H [--serve | --restore DIR] [--layout "
 			    "FILE] ...\n"
+			    "-s SOCKET --id ID --replica I/H --sums [--restore DIR] ...\n"
 			    "-s SOCKET --id ID --lead-only [--shards SOCKET] [--sync "
 			    "bsp|ssp:S|asp] ...\n"
 			    "-s SOCKET --id ID --lead-only --servers|--replicas SOCKET,... [--shards "

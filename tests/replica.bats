@@ -56,7 +56,8 @@ SGD='--optimizer sgd --lr 1'
 		"--replica 0/1 --take-over" "--replica 0/1 --lead-only" "--replica 0/1 --shards s" \
 		"--replica 0/1 --serve --restore d" "--replica 0/1 --backup 1" "--serve" "--fabric f" \
 		"--replica 0/2 --fabric f" "--replica 0/2 --hosts a,b" \
-		"--replica 0/2 --fabric f --hosts a"; do
+		"--replica 0/2 --fabric f --hosts a" "--sums" "--replica 0/1 --sums" \
+		"--replica 0/1 --sums --serve"; do
 		run ps-server -s x --id r0 --layout d4 $args
 		[ "$status" -eq 64 ] || { echo "$args: $status $output"; return 1; }
 	done
@@ -346,6 +347,58 @@ SGD='--optimizer sgd --lr 1'
 	kill "$r1"
 	ended "$r1"
 	[ "$status" -eq 0 ]
+}
+
+@test "with sums only: nobody is served before a rank has said how long they are; then as any replica" {
+	replica r0 0/1 --sums
+	open w r0.sock
+	open l r0.sock
+	answered w ' dense=0 width=0 .* sums=1$'
+	run ask r0.sock stat
+	[[ ${lines[0]} == *" state=filling sums=1 "*" dense=0 "* ]]
+	push w w0 0 "$G1234"
+	answered w '^err code=empty.*nobody has said room'
+	tell w "look\n"
+	wait_for '[ "$(grep -c "^err code=empty" w.answers)" = 2 ]'
+	tell w "room incarnation=2 floats=4\n"
+	answered w '^err code=fenced'
+	for n in 0 -1 1099511627777 4x; do
+		tell w "room $ME floats=$n\n"
+	done
+	wait_for '[ "$(grep -c "^err code=bad-request.*floats" w.answers)" = 4 ]'
+	# All machines have less.
+	tell w "room $ME floats=1099511627776\n"
+	answered w '^err code=no-memory.*more than the memory of this machine'
+	[ "$(ask r0.sock stat | field state)" = filling ]
+	tell w "room $ME floats=4\n"
+	answered w '^ok map-bytes=12288$'
+	tell w "room $ME floats=5\n"
+	answered w '^err code=config.*floats=5, but another rank has said floats=4'
+	run ask r0.sock stat
+	[[ ${lines[0]} == *" state=serving sums=1 "*" iteration=0 "*" dense=4 "* ]]
+	# At whatever iteration the lead is; one without samples is waited for, and adds nothing.
+	push w w0 7 "$G1234" 2
+	tell w "push worker=w1 generation=1 $ME sequence=8 iteration=7 count=0 dense=0 rows=0\n"
+	tell w "pull worker=w0 generation=1 $ME iteration=8 dense=0 rows=0\n"
+	sum l 3 7 w0 w1
+	answered l '^ok round=3$'
+	[ "$(ask r0.sock stat | field iteration)" = 7 ]
+	[ "$(grep -c ^model w.answers)" = 0 ]
+	apply l 7 3 2
+	answered l '^ok iteration=8$'
+	answered w '^model iteration=8 dense=0 '
+	tell w "pull worker=w0 generation=1 $ME iteration=8 dense=1 rows=0\n"
+	answered w '^err code=bad-request.*no parameters here'
+	push w w0 8 "$NAN4"
+	sum l 4 8 w0
+	answered l "^diverged worker=w0 generation=1	the gradient of parameter float\[1\] is nan"
+	# Nobody trained.
+	apply l 8 5 0 0
+	answered l '^ok iteration=9$'
+	for line in "fill $ME from=x iteration=0" "copy $ME" "cut $ME path=x"; do
+		tell w "$line\n"
+	done
+	wait_for '[ "$(grep -c "^err code=unknown-request" w.answers)" = 3 ]'
 }
 
 @test "restored from a checkpoint, it begins there" {

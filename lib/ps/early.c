@@ -219,7 +219,9 @@ void early_on_part(struct request *rq, void *ps)
 		request_ok(rq, NULL);
 		return;
 	}
-	if (like.iteration == p->applied + 1) { /* its push will cover it */
+	/* Its push will cover it. */
+	if (like.iteration == p->applied + 1 ||
+	    (p->options.sums && like.iteration > p->applied)) {
 		request_ok(rq, NULL);
 		return;
 	}

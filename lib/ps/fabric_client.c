@@ -34,6 +34,7 @@ struct fabric_client {
 	int mapped;    /* fabricd has mapped `now` */
 	uint64_t sent; /* the last round that was opened there, */
 	uint64_t open; /* and the last one that it has opened */
+	int busy;      /* it may write for the round that was sent */
 	struct row_sums *rows;
 };
 
@@ -72,9 +73,15 @@ static int try_memory(struct memory *m, size_t bytes)
 
 static int fabric_client_make_memory(struct fabric_client *f, struct error *err)
 {
+	const struct sum_pair *sums = &f->replica->sums;
 	const struct store *s = f->replica->ps->store;
 	size_t dense = (store_dense_count(s) * sizeof(float) + PAGE - 1) / PAGE * PAGE;
 
+	if (sums->base) {
+		f->now = (struct memory){.fd = fcntl(sums->own_fd, F_DUPFD_CLOEXEC, 0),
+					 .bytes = sums->bytes};
+		return f->now.fd >= 0 ? 0 : error_errno(err, ERROR_OS, "fabric", "descriptor");
+	}
 	f->rows_bytes = store_width(s) ? ROWS_BYTES : 0;
 	while (try_memory(&f->now, dense + 2 * f->rows_bytes) != 0) {
 		if (f->rows_bytes < 2 * ROWS_BYTES_MIN) {
@@ -149,19 +156,26 @@ static void fabric_client_on_mapped(const struct record *r, int closing, void *f
 			r->text ? r->text : "");
 }
 
-static void fabric_client_on_up(struct peer *peer, const struct record *greeting, void *fabric)
+void fabric_client_share(struct fabric_client *f)
 {
-	struct fabric_client *f = fabric;
 	struct error err = {0};
 	char line[64];
 
-	(void)greeting;
+	if (!peer_is_up(f->peer) || (f->replica->ps->options.sums && !f->replica->sums.base))
+		return;
 	if (fabric_client_make_memory(f, &err) != 0) {
 		log_say(LOG_LEVEL_ERROR, "%s: %s", err.place, err.text);
 		return;
 	}
 	int len = snprintf(line, sizeof line, "map bytes=%zu\n", f->now.bytes);
-	(void)peer_send_with(peer, line, (size_t)len, f->now.fd, fabric_client_on_mapped, f);
+	(void)peer_send_with(f->peer, line, (size_t)len, f->now.fd, fabric_client_on_mapped, f);
+}
+
+static void fabric_client_on_up(struct peer *peer, const struct record *greeting, void *fabric)
+{
+	(void)peer;
+	(void)greeting;
+	fabric_client_share(fabric);
 }
 
 static void fabric_client_on_down(struct peer *peer, void *fabric)
@@ -171,7 +185,7 @@ static void fabric_client_on_down(struct peer *peer, void *fabric)
 	(void)peer;
 	if (is_current(f, f->replica->round.number))
 		round_end(f->replica, "fabric", "fabricd is gone");
-	f->mapped = 0;
+	f->mapped = f->busy = 0;
 	f->sent = f->open = 0;
 	if (f->replica->total && (char *)f->replica->total == f->now.base) {
 		fabric_client_let_go(&f->old);
@@ -225,8 +239,9 @@ static int name_hosts(const struct fabric_client *f, const char *replicas, char 
 }
 
 float *fabric_client_open(struct fabric_client *f, uint64_t round, uint64_t iteration,
-			  const char *replicas)
+			  const char *replicas, float *place)
 {
+	size_t offset = place ? (size_t)((char *)place - f->replica->sums.base) : 0;
 	char hosts[RECORD_LINE_MAX - LINE_MAX_BYTES];
 
 	if (name_hosts(f, replicas, hosts, sizeof hosts) != 0) {
@@ -237,20 +252,26 @@ float *fabric_client_open(struct fabric_client *f, uint64_t round, uint64_t iter
 	if (!f->mapped ||
 	    fabric_client_ask(f, round, on_opened,
 			      "sum-open round=%llu iteration=%llu hosts=%s dense=%zu "
-			      "dense-offset=0\n",
+			      "dense-offset=%zu\n",
 			      (unsigned long long)round, (unsigned long long)iteration, hosts,
-			      store_dense_count(f->replica->ps->store)) != 0) {
+			      store_dense_count(f->replica->ps->store), offset) != 0) {
 		round_end(f->replica, "fabric", "fabricd is not there");
 		return NULL;
 	}
 	f->sent = round;
+	f->busy = 1;
 	fabric_client_let_go(&f->old);
-	return (float *)(void *)f->now.base;
+	return place ? place : (float *)(void *)f->now.base;
 }
 
 int fabric_client_is_open(const struct fabric_client *f, uint64_t round)
 {
 	return f->open == round;
+}
+
+int fabric_client_is_busy(const struct fabric_client *f)
+{
+	return f->busy;
 }
 
 static void fabric_client_on_part(const struct record *r, int closing, void *arg)
@@ -354,8 +375,10 @@ static void on_summed(const struct record *r, int closing, void *arg)
 		    (store_width(f->replica->ps->store) &&
 		     fabric_client_read_rows(f, rows, &err) != 0))
 			round_end(f->replica, "fabric", "%s", err.text);
-		else
+		else {
+			f->busy = 0;
 			round_summed(f->replica, sum);
+		}
 	}
 	free(a);
 }
@@ -389,10 +412,23 @@ void fabric_client_finish(struct fabric_client *f, uint64_t round, int check, st
 		peer_flush(f->peer);
 }
 
+static void on_dropped(const struct record *r, int closing, void *arg)
+{
+	struct asked *a = arg;
+
+	if (!closing)
+		return;
+	if (r && a->round == a->fabric->sent) {
+		a->fabric->busy = 0;
+		round_look(a->fabric->replica);
+	}
+	free(a);
+}
+
 void fabric_client_drop(struct fabric_client *f, uint64_t round)
 {
 	if (f->sent == round)
-		(void)fabric_client_ask(f, round, NULL, "sum-drop round=%llu\n",
+		(void)fabric_client_ask(f, round, on_dropped, "sum-drop round=%llu\n",
 					(unsigned long long)round);
 }
 

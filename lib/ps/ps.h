@@ -2,7 +2,8 @@
  * ps: one part of the parameters.  It answers pulls, stages gradients, and obeys the lead: hold,
  * apply, throw, cut.  The lead may be in the same process (ps_here()) or behind a socket
  * (ps_led_verbs); the orders are the same.  It may also be a replica of all parameters
- * (ps_replica_verbs), whose lead orders sums.
+ * (ps_replica_verbs), whose lead orders sums; or one with sums only, for ranks that have the
+ * parameters.
  *
  * It counts units: a pull or push for iteration K waits until K units are applied here.  The lead
  * (lib/lead) decides what is applied; this only applies it, and reports its own batch processing
@@ -47,6 +48,7 @@ struct ps_options {
 	int level;                      /* of the compression of checkpoints (param/planes.h) */
 	/* Its standby may be so many pushes behind; 0: it has all (standby.h). */
 	uint64_t divergence;
+	int sums;                       /* it has no parameters ever, only sums (room.c); bsp */
 	int empty;                      /* it has no parameters yet, but others have them */
 	int followed;                   /* a standby may follow it also if the lead is here */
 };
@@ -66,9 +68,9 @@ void ps_free(struct ps *p);
  * another process (push, stat, and the orders). Their owner is a struct ps. */
 extern const struct verb ps_verbs[], ps_led_verbs[];
 extern const size_t ps_verb_count, ps_led_verb_count;
-/* All requests that a replica answers. */
-extern const struct verb ps_replica_verbs[];
-extern const size_t ps_replica_verb_count;
+/* All requests that a replica answers; and those of one with parameters, or with sums only. */
+extern const struct verb ps_replica_verbs[], ps_full_verbs[], ps_sums_verbs[];
+extern const size_t ps_replica_verb_count, ps_full_verb_count, ps_sums_verb_count;
 
 /* The error from which it can't recover; set once, and the server ends with it. */
 const struct error *ps_broken(const struct ps *p); /* NULL: fine */

@@ -56,6 +56,9 @@ static int pull_read(const struct ps *p, struct request *rq, struct ps_pull *q, 
 	if (q->rows * sizeof(uint32_t) != (payload ? payload_bytes(payload) : 0))
 		return error_set(err, ERROR_DATA, NULL, "rows=%llu with a payload of %zu bytes",
 				 (unsigned long long)q->rows, payload ? payload_bytes(payload) : 0);
+	if (q->dense && p->options.sums)
+		return error_set(err, ERROR_DATA, NULL,
+				 "dense=1, but there are no parameters here, only sums");
 	if (q->rows && store_width(p->store) == 0)
 		return error_set(err, ERROR_DATA, NULL, "rows=%llu, but there is no table",
 				 (unsigned long long)q->rows);

@@ -212,7 +212,7 @@ static int push_keep(struct ps *p, struct staged *s, struct error *err)
 	if (behind_fill(p, s))
 		return 0;
 	if ((s->push.count == 0 && !p->replica) ||
-	    (p->options.bsp && s->iteration < p->applied)) {
+	    (p->options.bsp && !p->options.sums && s->iteration < p->applied)) {
 		staged_free(s);
 		return 0;
 	}
@@ -288,7 +288,8 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 }
 
 /* For a part whose lead is another process: a push for a later iteration waits for it. At a replica
- * only the next iteration is possible: nobody has parameters of a later one. */
+ * only the next iteration is possible: nobody has parameters of a later one. One with sums only does
+ * not know which iterations there are until the lead says so. */
 void ps_on_push(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
@@ -303,7 +304,7 @@ void ps_on_push(struct request *rq, void *ps)
 	} else if (s->diverged) {
 		refuse_values(p, rq, s->why);
 		staged_free(s);
-	} else if (s->iteration <= p->applied) {
+	} else if (s->iteration <= p->applied || p->options.sums) {
 		ps_push_answer(p, rq, s);
 	} else if (p->replica && s->iteration > p->applied + 1) {
 		request_err(rq, "bad-request",

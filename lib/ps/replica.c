@@ -35,7 +35,10 @@ int ps_replica_new(struct ps_replica **out, struct ps *p, struct error *err)
 		return error_set(err, ERROR_OS, "replica", "out of memory");
 	r->ps = p;
 	r->life = (uint64_t)(clock_epoch() * 1e6);
-	r->state = p->options.empty ? REPLICA_EMPTY : REPLICA_SERVING;
+	r->state = p->options.sums    ? REPLICA_FILLING
+		   : p->options.empty ? REPLICA_EMPTY
+				      : REPLICA_SERVING;
+	r->sums.fd = r->sums.own_fd = -1;
 	if (team_new(&r->team, cores < PS_THREADS ? cores : PS_THREADS, err) != 0 ||
 	    store_share(p->store, err) != 0 ||
 	    (p->options.fabric && fabric_client_new(&r->fabric, r, err) != 0)) {
@@ -68,6 +71,7 @@ void ps_replica_free(struct ps_replica *r)
 		return;
 	early_drop(r, NULL, UINT64_MAX);
 	round_free(r);
+	ps_room_free(r);
 	fill_free(r);
 	fabric_client_free(r->fabric);
 	if (r->memory)
@@ -80,7 +84,10 @@ int ps_replica_serves(struct ps_replica *r, struct request *rq)
 {
 	if (r->state == REPLICA_SERVING)
 		return 1;
-	request_err(rq, "empty", "there are no parameters here yet");
+	if (r->ps->options.sums)
+		request_err(rq, "empty", "nobody has said room here yet");
+	else
+		request_err(rq, "empty", "there are no parameters here yet");
 	return 0;
 }
 
@@ -95,6 +102,8 @@ void ps_replica_stat(const struct ps_replica *r, struct record_out *o)
 
 	record_add(o, "replica", r->ps->options.id);
 	record_add(o, "state", state[r->state]);
+	if (r->ps->options.sums)
+		record_add_u64(o, "sums", 1);
 	record_add_u64(o, "life", r->life);
 	record_add_u64(o, "round", r->round.state == ROUND_HELD ? r->round.number : 0);
 	record_add_u64(o, "threads", team_threads(r->team));
@@ -121,8 +130,6 @@ const struct verb ps_replica_verbs[] = {
 	{"pull", "worker generation incarnation iteration dense rows",
 	 "into-offset-bytes into-bytes asked after", ps_on_pull, PART_PAYLOAD_BYTES_MAX,
 	 "parameters as of an iteration; payload: u32 keys"},
-	{"look", "", "", ps_replica_on_look, 0,
-	 "the dense parameters, to be read where they lie: a descriptor comes with the answer"},
 	{"part", "worker generation incarnation sequence iteration begin length", "", early_on_part,
 	 PART_PAYLOAD_BYTES_MAX, "these floats of a gradient in mapped memory are final"},
 	{"push", "worker generation incarnation sequence iteration count dense rows",
@@ -136,12 +143,26 @@ const struct verb ps_replica_verbs[] = {
 	 "the lead: that sum is committed: make a step with it"},
 	{"throw", "incarnation worker generation", "sequence", ps_on_order, 0,
 	 "the lead: what is staged of a worker that is fenced, or has gone, goes"},
+	{"stat", "", "", ps_on_stat, 0, "what is here"},
+};
+const size_t ps_replica_verb_count = sizeof ps_replica_verbs / sizeof *ps_replica_verbs;
+
+const struct verb ps_full_verbs[] = {
+	{"look", "", "", ps_replica_on_look, 0,
+	 "the dense parameters, to be read where they lie: a descriptor comes with the answer"},
 	{"cut", "incarnation path", "iteration base", ps_on_order, 0,
 	 "the lead: fork now and write all parameters into path"},
 	{"fill", "incarnation from iteration", "round", fill_on_fill, 0,
 	 "the lead: copy all parameters from the replica at this socket"},
 	{"copy", "incarnation", "iteration", fill_on_copy, 0,
 	 "another replica: all parameters as they are now"},
-	{"stat", "", "", ps_on_stat, 0, "what is here"},
 };
-const size_t ps_replica_verb_count = sizeof ps_replica_verbs / sizeof *ps_replica_verbs;
+const size_t ps_full_verb_count = sizeof ps_full_verbs / sizeof *ps_full_verbs;
+
+const struct verb ps_sums_verbs[] = {
+	{"room", "incarnation floats", "", ps_room_on_room, 0,
+	 "a rank: so long is a gradient; the last two sums, to be read where they lie: a descriptor "
+	 "comes with the answer"},
+	{"look", "", "", ps_room_on_look, 0, "the same memory"},
+};
+const size_t ps_sums_verb_count = sizeof ps_sums_verbs / sizeof *ps_sums_verbs;

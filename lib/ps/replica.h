@@ -8,7 +8,8 @@
  * sum is committed, the replica makes a step with it.  Until then the contributions stay, so that a
  * newer round with other members can sum them again.
  *
- * A replica without parameters copies them from another one (fill.c).
+ * A replica without parameters copies them from another one (fill.c).  Where trainers have the
+ * parameters, a replica has none ever, and keeps the last sums (room.c).
  *
  * The files of a replica share this header; nobody outside lib/ps includes it.
  */
@@ -17,6 +18,7 @@
 
 #include "base/team.h"
 #include "param/store_sum.h"
+#include "param/sum_pair.h"
 #include "ps/ps_internal.h"
 #include "ps/stage.h"
 
@@ -57,6 +59,7 @@ struct round_member {
 struct round {
 	enum round_state state;
 	uint64_t number; /* the highest number heard of, in any state */
+	int taken;       /* number is of a sum that another process has made: the lead may not know it */
 	uint64_t iteration;
 	int check;
 	int alone;      /* no other replica takes part */
@@ -85,6 +88,9 @@ struct ps_replica {
 	struct fabric_client *fabric; /* NULL: this is the only replica */
 	struct fill *fill;
 	struct copies *copies;
+	struct sum_pair sums; /* with options.sums, from the first `room` on */
+	int newest;           /* which of them was committed last; the other is for the next */
+	struct store *gradient; /* as long as one of them, for all that asks for the parameters' length */
 };
 
 /* replica.c */
@@ -115,6 +121,20 @@ void round_end(struct ps_replica *r, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The sums of all hosts are in r->total and r->round.rows. */
 void round_summed(struct ps_replica *r, uint64_t digest);
+
+/* The length of a sum is known. */
+int round_make_buckets(struct ps_replica *r, struct error *err);
+/* Another process of this replica has made the sum that is in r->total. */
+void round_take(struct ps_replica *r, const struct sum_pair_head *head);
+
+/* room.c, of a replica with sums only */
+void ps_room_on_room(struct request *rq, void *ps);
+void ps_room_on_look(struct request *rq, void *ps);
+/* Where the sum of the round is made: all who read it are done with what was there. */
+float *ps_room_begin(struct ps_replica *r);
+/* It is whole; committed. */
+void ps_room_mark(struct ps_replica *r, enum sum_pair_state state);
+void ps_room_free(struct ps_replica *r);
 
 /* early.c */
 void early_on_part(struct request *rq, void *ps);

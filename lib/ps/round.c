@@ -103,9 +103,13 @@ void round_summed(struct ps_replica *r, uint64_t digest)
 	struct round *rd = &r->round;
 
 	rd->state = ROUND_HELD;
+	if (r->ps->options.sums)
+		ps_room_mark(r, SUM_PAIR_WHOLE);
 	/* It includes the parameters to which the sum will be added: so replicas whose parameters
 	 * differ answer differently. */
-	if (rd->check)
+	if (rd->check && r->ps->options.sums)
+		rd->digest = digest;
+	else if (rd->check)
 		rd->digest = store_sum_digest(r->ps->store, &rd->rows, digest);
 	round_answer(r);
 }
@@ -275,8 +279,11 @@ static void round_turn(struct ps_replica *r)
 
 	if (rd->state != ROUND_ADDING)
 		return;
+	/* It may still use that memory for the round before. */
 	if (!rd->alone && !fabric_client_is_open(r->fabric, rd->number))
-		return; /* it may still use that memory for the round before */
+		return;
+	if (rd->alone && r->ps->options.sums && r->fabric && fabric_client_is_busy(r->fabric))
+		return;
 	const struct early **early = calloc(rd->members + 1, sizeof *early);
 	unsigned char *whole = calloc(rd->members + 1, 1);
 	if (!early || !whole) {
@@ -392,6 +399,7 @@ static int take_order(struct ps_replica *r, const struct order *o, struct error 
 
 	round_let_go(r);
 	rd->number = o->round;
+	rd->taken = 0;
 	rd->iteration = o->iteration;
 	rd->check = o->check;
 	free(rd->replicas);
@@ -416,10 +424,13 @@ static int take_order(struct ps_replica *r, const struct order *o, struct error 
 static float *find_memory(struct ps_replica *r)
 {
 	struct round *rd = &r->round;
+	float *memory = r->ps->options.sums ? ps_room_begin(r) : NULL;
 
 	if (!rd->alone)
-		return fabric_client_open(r->fabric, rd->number, rd->iteration, rd->replicas);
-	float *memory = ps_replica_memory(r);
+		return fabric_client_open(r->fabric, rd->number, rd->iteration, rd->replicas,
+					  memory);
+	if (!memory)
+		memory = ps_replica_memory(r);
 	if (!memory)
 		round_end(r, "no-memory", "for a sum");
 	return memory;
@@ -482,17 +493,30 @@ static void round_refuse_iteration(struct ps *p, struct request *rq, const struc
 		    (unsigned long long)p->applied, (unsigned long long)o->iteration);
 }
 
+/* Without parameters it can go on at any iteration. */
+static void round_go_to(struct ps_replica *r, uint64_t iteration)
+{
+	struct ps *p = r->ps;
+
+	if (p->applied == iteration)
+		return;
+	p->applied = iteration;
+	early_drop_before(r, iteration);
+	stage_drop_before(p->stage, iteration);
+	ps_waits_run(p);
+}
+
 static void sum(struct ps_replica *r, struct request *rq, const struct order *o)
 {
 	struct round *rd = &r->round;
 	struct error err = {0};
 	int alone;
 
-	if (o->round < rd->number) {
+	if (o->round < rd->number && !rd->taken) {
 		request_err(rq, "stale", "round %llu is in force", (unsigned long long)rd->number);
 	} else if (o->round == rd->number && rd->state != ROUND_NONE) {
 		round_ask_again(r, rq);
-	} else if (o->iteration != r->ps->applied) {
+	} else if (o->iteration != r->ps->applied && !r->ps->options.sums) {
 		round_refuse_iteration(r->ps, rq, o);
 	} else if (!round_is_listed(r, o->replicas, &alone)) {
 		request_err(rq, "bad-request", "replicas=%.200s: %s is not among them", o->replicas,
@@ -503,6 +527,7 @@ static void sum(struct ps_replica *r, struct request *rq, const struct order *o)
 	} else {
 		round_end(r, "stale", "round %llu is in force", (unsigned long long)o->round);
 		rd->alone = alone;
+		round_go_to(r, o->iteration);
 		if (take_order(r, o, &err) != 0) {
 			request_err(rq, "no-memory", "%s", err.text);
 			return;
@@ -600,7 +625,9 @@ static void round_step(struct ps_replica *r, double divisor, uint64_t samples)
 	uint64_t held = store_held(p->store);
 	double start = clock_mono();
 
-	if (divisor > 0.0)
+	if (p->options.sums && divisor > 0.0)
+		ps_room_mark(r, SUM_PAIR_COMMITTED);
+	else if (divisor > 0.0)
 		store_sum_step(p->store, r->team, r->total, &r->round.rows, divisor, samples);
 	else
 		round_end(r, "stale", "nobody trained");
@@ -642,17 +669,40 @@ void round_on_apply(struct request *rq, void *ps)
 	order_clear(&o);
 }
 
+void round_take(struct ps_replica *r, const struct sum_pair_head *head)
+{
+	struct round *rd = &r->round;
+
+	rd->number = head->round;
+	rd->iteration = head->iteration;
+	rd->taken = 1;
+	rd->state = head->state == SUM_PAIR_WHOLE ? ROUND_HELD : ROUND_NONE;
+	round_go_to(r, head->iteration + (head->state == SUM_PAIR_COMMITTED));
+}
+
 /* ---- life ---- */
 
-int round_start(struct ps_replica *r, struct error *err)
+int round_make_buckets(struct ps_replica *r, struct error *err)
 {
 	struct round *rd = &r->round;
 	size_t count = store_dense_count(r->ps->store);
+	size_t buckets = (count + REPLICA_BUCKET - 1) / REPLICA_BUCKET;
+	unsigned char *added = calloc(buckets + 1, 1);
 
-	rd->buckets = (count + REPLICA_BUCKET - 1) / REPLICA_BUCKET;
-	rd->added = calloc(rd->buckets + 1, 1);
-	rd->turn = timer_new(server_base(r->ps->server), round_on_turn, r);
-	return rd->added && rd->turn ? 0 : error_set(err, ERROR_OS, "replica", "out of memory");
+	if (!added)
+		return error_set(err, ERROR_OS, "replica", "out of memory");
+	free(rd->added);
+	rd->added = added;
+	rd->buckets = buckets;
+	return 0;
+}
+
+int round_start(struct ps_replica *r, struct error *err)
+{
+	r->round.turn = timer_new(server_base(r->ps->server), round_on_turn, r);
+	if (!r->round.turn)
+		return error_set(err, ERROR_OS, "replica", "out of memory");
+	return round_make_buckets(r, err);
 }
 
 void round_stop(struct ps_replica *r)

@@ -112,6 +112,12 @@ int call_send(struct call *c, const char *line, size_t len, const void *payload,
 	return call_send_all(c, piece, bytes ? 2 : 1, -1, err);
 }
 
+int call_send_with(struct call *c, const char *line, size_t len, int fd, struct error *err)
+{
+	struct iovec piece = {(char *)(uintptr_t)line, len};
+	return call_send_all(c, &piece, 1, fd, err);
+}
+
 int call_record(struct call *c, struct record_out *r, const void *payload, size_t bytes,
 		struct error *err)
 {
@@ -307,8 +313,7 @@ static int give_memory(struct call *c, int fd, size_t bytes, struct error *err)
 	if (!answer)
 		return error_set(err, ERROR_OS, c->path, "out of memory");
 	int len = snprintf(line, sizeof line, "map bytes=%zu\n", bytes);
-	struct iovec piece = {line, (size_t)len};
-	if (call_send_all(c, &piece, 1, fd, err) == 0 && call_receive(c, answer, err) == 0) {
+	if (call_send_with(c, line, (size_t)len, fd, err) == 0 && call_receive(c, answer, err) == 0) {
 		if (record_is(answer, "ok"))
 			result = 0;
 		else

@@ -46,6 +46,8 @@ int call_send(struct call *c, const char *line, size_t len, const void *payload,
 /* The same with a record that is not ended yet. */
 int call_record(struct call *c, struct record_out *r, const void *payload, size_t bytes,
 		struct error *err);
+/* Sends a record, and beside it a descriptor, which stays the caller's. */
+int call_send_with(struct call *c, const char *line, size_t len, int fd, struct error *err);
 /* The next record that arrives: data or closing. After a data record whose last key is bytes=N
  * come the payload's bytes: call_bytes() takes them (in any number of pieces), the next
  * call_receive() throws away what was not taken. Closing records never have a payload. */

@@ -472,7 +472,7 @@ void connection_read(struct connection *c)
 	} while (c->payload && got < READ_TURN_MAX && !c->closing && !c->ended);
 	if (is_begun(c))
 		server_look_later(c->server);
-	/* Closes a descriptor that came with any request but `map`. */
+	/* Closes a descriptor that came with a request that takes none. */
 	if (c->passed_fd >= 0 && framer_left(&c->in) == 0 && !c->payload) {
 		close(c->passed_fd);
 		c->passed_fd = -1;

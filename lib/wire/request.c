@@ -223,6 +223,14 @@ void request_ok_record(struct request *rq, struct record_out *o)
 	request_finish(rq);
 }
 
+int request_passed(struct request *rq)
+{
+	int fd = rq->connection->passed_fd;
+
+	rq->connection->passed_fd = -1;
+	return fd;
+}
+
 void request_ok_with(struct request *rq, struct record_out *o, int fd)
 {
 	size_t len = record_end(o, NULL);

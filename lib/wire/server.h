@@ -175,6 +175,9 @@ void *request_mapped(struct request *rq, uint64_t offset, uint64_t length);
  * have gone. NULL also when there is no room for it. */
 struct payload *request_hold_mapped(struct request *rq, uint64_t offset, uint64_t length);
 
+/* The descriptor that came beside the request; it is the caller's from now on. -1: none. */
+int request_passed(struct request *rq);
+
 /* Appends to the answer: whole records (with their newline), or raw bytes behind a record that
  * announced them. */
 void request_put(struct request *rq, const void *bytes, size_t len);

@@ -98,7 +98,7 @@ struct connection {
 	unsigned buried : 1;  /* is being freed: no list takes it any more */
 	unsigned active : 1;  /* did something since the last sweep */
 	unsigned waits : 1;   /* reads no more until there is room for its payload */
-	int passed_fd; /* a descriptor that came and that no `map` has taken yet, or -1 */
+	int passed_fd; /* a descriptor that came and that no request has taken yet, or -1 */
 	uid_t uid;
 	pid_t pid;
 	uint64_t number;

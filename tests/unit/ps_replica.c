@@ -13,10 +13,12 @@
 #include <cmocka.h>
 
 #include "base/fs.h"
+#include "param/sum_pair.h"
 #include "ps/ps.h"
 #include "wire/call.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -42,12 +44,13 @@ static struct record record;
 
 struct stand_in {
 	atomic_int refuse; /* sum-wait is answered with this: 1 lost, 2 room, 3 nothing */
+	atomic_int slow;   /* sum-drop is not answered until this is 0 */
 	atomic_uint opened, parts, floats, rows, waits, dropped; /* waits: that are held back */
 	char hosts[64];
 };
 
 static struct stand_in *stand;
-static uint64_t rows_at, out_at, rows_here, round_open;
+static uint64_t dense_at, rows_at, out_at, rows_here, round_open;
 static struct request *wait_held;
 
 static uint64_t number(struct request *rq, const char *key)
@@ -63,7 +66,8 @@ static void on_open(struct request *rq, void *owner)
 	(void)owner;
 	snprintf(stand->hosts, sizeof stand->hosts, "%s", record_get(request_record(rq), "hosts"));
 	round_open = number(rq, "round");
-	rows_here = 0;
+	dense_at = number(rq, "dense-offset");
+	rows_here = out_at = 0; /* no table, if it stays so */
 	atomic_store(&stand->floats, 0);
 	atomic_fetch_add(&stand->opened, 1);
 	request_ok(rq, NULL);
@@ -72,7 +76,7 @@ static void on_open(struct request *rq, void *owner)
 static void on_part(struct request *rq, void *owner)
 {
 	uint64_t begin = number(rq, "begin"), length = number(rq, "length");
-	float *dense = request_mapped(rq, 0, DENSE * sizeof *dense);
+	float *dense = request_mapped(rq, dense_at, DENSE * sizeof *dense);
 
 	(void)owner;
 	for (uint64_t i = begin; i < begin + length; i++)
@@ -131,7 +135,7 @@ static void on_wait(struct request *rq, void *owner)
 	else if (atomic_load(&stand->floats) != DENSE)
 		request_err(rq, "bad-request", "not all parts were said");
 	else
-		request_ok(rq, "rows=%llu wire-bytes=1 sum=77", (unsigned long long)merge(rq));
+		request_ok(rq, "rows=%llu wire-bytes=1 sum=77", (unsigned long long)(out_at ? merge(rq) : 0));
 }
 
 static void on_drop(struct request *rq, void *owner)
@@ -141,6 +145,8 @@ static void on_drop(struct request *rq, void *owner)
 	if (wait_held)
 		request_err(wait_held, "stale", NULL);
 	wait_held = NULL;
+	while (atomic_load(&stand->slow))
+		usleep(1000);
 	request_ok(rq, NULL);
 }
 
@@ -169,42 +175,18 @@ static int serve_fabric(void)
 
 /* ---- the replica ---- */
 
-static int serve_replica(int with_fabric)
+enum { WITH_FABRIC = 1, WITH_SUMS = 2 };
+
+static int serve(struct ps_options *options, struct server_options *served)
 {
-	static const char *const hosts[] = {"alpha", "beta"};
-	struct layout_table table = {.name = "t", .width = WIDTH, .zero_columns = WIDTH};
-	struct layout *layout = malloc(sizeof *layout);
-	static struct map map;
-	struct opt opt;
-	struct store *store;
 	struct ps *ps;
 	struct server *server;
 	struct error err = {0};
 
-	layout_start(layout, 0);
-	if (layout_add_tensor(layout, "a", DENSE, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, &err) != 0 ||
-	    layout_set_table(layout, &table, &err) != 0 || opt_by_name(&opt, "sgd", &err) != 0)
+	if (ps_new(&ps, options, &err) != 0)
 		return err.code;
-	opt.lr = 1.0f;
-	map_even(&map, 1, DENSE);
-	if (store_new(&store, layout, &map, 0, &opt, &err) != 0)
-		return err.code;
-	struct ps_options options = {.id = "r0",
-				     .parts = 1,
-				     .bsp = 1,
-				     .store = store,
-				     .replicas = 2,
-				     .fabric = with_fabric ? fabric : NULL,
-				     .hosts = hosts,
-				     .hosts_count = 2};
-	struct server_options served = {.path = path,
-					.role = "ps-server",
-					.verbs = ps_replica_verbs,
-					.verb_count = ps_replica_verb_count};
-	if (ps_new(&ps, &options, &err) != 0)
-		return err.code;
-	served.owner = ps;
-	int rc = server_new(&server, &served, &err);
+	served->owner = served->more_owner = ps;
+	int rc = server_new(&server, served, &err);
 	if (rc == 0)
 		rc = ps_start(ps, server, &err);
 	if (rc == 0)
@@ -212,19 +194,60 @@ static int serve_replica(int with_fabric)
 	ps_stop(ps);
 	server_free(server);
 	ps_free(ps);
-	store_free(store);
-	free(layout);
 	return rc == 0 ? 0 : err.code;
 }
 
-static pid_t begin(int (*serve)(int), int arg)
+static int serve_replica(int how)
+{
+	static const char *const hosts[] = {"alpha", "beta"};
+	struct layout_table table = {.name = "t", .width = WIDTH, .zero_columns = WIDTH};
+	struct layout *layout = malloc(sizeof *layout);
+	static struct map map;
+	struct opt opt;
+	struct store *store;
+	struct error err = {0};
+	int sums = (how & WITH_SUMS) != 0;
+
+	layout_start(layout, 0);
+	if ((!sums && (layout_add_tensor(layout, "a", DENSE, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER,
+					 &err) != 0 ||
+		       layout_set_table(layout, &table, &err) != 0)) ||
+	    opt_by_name(&opt, "sgd", &err) != 0)
+		return err.code;
+	opt.lr = 1.0f;
+	map_even(&map, 1, sums ? 0 : DENSE);
+	if (store_new(&store, layout, &map, 0, &opt, &err) != 0)
+		return err.code;
+	struct ps_options options = {.id = "r0",
+				     .parts = 1,
+				     .bsp = 1,
+				     .store = store,
+				     .sums = sums,
+				     .replicas = 2,
+				     .fabric = how & WITH_FABRIC ? fabric : NULL,
+				     .hosts = hosts,
+				     .hosts_count = 2};
+	struct server_options served = {.path = path,
+					.role = "ps-server",
+					.verbs = ps_replica_verbs,
+					.verb_count = ps_replica_verb_count,
+					.more_verbs = sums ? ps_sums_verbs : ps_full_verbs,
+					.more_count = sums ? ps_sums_verb_count
+							   : ps_full_verb_count};
+	int rc = serve(&options, &served);
+	store_free(store);
+	free(layout);
+	return rc;
+}
+
+static pid_t begin(int (*what)(int), int arg)
 {
 	fflush(NULL);
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing running */
-		int status = serve(arg);
+		int status = what(arg);
 		fflush(NULL);
 		exit(status);
 	}
@@ -400,29 +423,29 @@ static void assert_all(const float *seen, float value)
 			fail_msg("parameter %zu is %g, not %g", i, (double)seen[i], (double)value);
 }
 
-static int start(int with_fabric)
+static int start(int how)
 {
 	snprintf(dir, sizeof dir, "/tmp/paceline-replica.XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof path, "%s/r0.sock", dir);
 	snprintf(fabric, sizeof fabric, "%s/fabric.sock", dir);
 	memset(stand, 0, sizeof *stand);
-	if (with_fabric)
+	if (how & WITH_FABRIC)
 		begin_fabric();
-	replica = begin(serve_replica, with_fabric);
+	replica = begin(serve_replica, how);
 	lead = connect_to(path);
 	asker = connect_to(path);
-	while (with_fabric && stat_of("fabric") == 0)
+	while (how == WITH_FABRIC && stat_of("fabric") == 0)
 		usleep(1000);
 	return 0;
 }
 
-static void stop(int with_fabric)
+static void stop(int how)
 {
 	call_close(lead);
 	call_close(asker);
 	end(replica);
-	if (with_fabric)
+	if (how & WITH_FABRIC)
 		end(fabricd);
 	fs_remove_tree(dir, NULL);
 }
@@ -761,7 +784,7 @@ static void sums_of_all_hosts_are_stepped_with(void **state)
 	float row[4];
 
 	(void)state;
-	start(1);
+	start(WITH_FABRIC);
 	struct worker a = worker("w0"), b = worker("w1");
 	const float *seen = look(a.call);
 	fill(&a, 1.0f);
@@ -806,13 +829,13 @@ static void sums_of_all_hosts_are_stepped_with(void **state)
 	assert_all(seen, -209.0f);
 	call_close(a.call);
 	call_close(b.call);
-	stop(1);
+	stop(WITH_FABRIC);
 }
 
 static void a_fabric_that_goes_costs_a_round(void **state)
 {
 	(void)state;
-	start(1);
+	start(WITH_FABRIC);
 	struct worker a = worker("w0"), b = worker("w1");
 	const float *seen = look(a.call);
 	fill(&a, 1.0f);
@@ -865,7 +888,315 @@ static void a_fabric_that_goes_costs_a_round(void **state)
 	assert_all(seen, -206.0f);
 	call_close(a.call);
 	call_close(b.call);
-	stop(1);
+	stop(WITH_FABRIC);
+}
+
+/* ---- sums only ---- */
+
+static int room_fd; /* that the replica passed last */
+
+/* fd -1: none is handed over. 1: ok, and the memory is mapped. */
+static int room(struct call *c, unsigned floats, int fd, struct sum_pair *sums)
+{
+	char line[80];
+	struct error err;
+	int len = snprintf(line, sizeof line, "room incarnation=0 floats=%u\n", floats);
+
+	assert_int_equal(call_send_with(c, line, (size_t)len, fd, &err), 0);
+	if (!closing(c))
+		return 0;
+	room_fd = call_passed(c);
+	assert_true(room_fd >= 0);
+	if (sum_pair_open(sums, room_fd, &err) != 0)
+		fail_msg("%s", err.text);
+	return 1;
+}
+
+static void assert_sum(const struct sum_pair *sums, uint64_t iteration, enum sum_pair_state state,
+		       uint64_t round, float value)
+{
+	int which = sum_pair_find(sums, iteration, state);
+
+	assert_true(which >= 0);
+	assert_int_equal(sum_pair_head(sums, which).state, state);
+	assert_int_equal(sum_pair_head(sums, which).round, round);
+	assert_all(sum_pair_at(sums, which), value);
+}
+
+static void push_both(struct worker *a, struct worker *b, unsigned iteration, float value)
+{
+	fill(a, value);
+	fill(b, 1.0f);
+	push(a, iteration, 0);
+	push(b, iteration, 0);
+}
+
+static void sums_are_read_where_they_lie(void **state)
+{
+	struct sum_pair sums;
+
+	(void)state;
+	start(WITH_SUMS);
+	struct worker a = worker("w0"), b = worker("w1");
+	assert_true(room(a.call, DENSE, -1, &sums));
+	size_t bytes = sums.bytes;
+	assert_int_equal(sums.floats, DENSE);
+	assert_true(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, room_fd, 0) == MAP_FAILED);
+	assert_int_equal(sum_pair_find(&sums, 0, SUM_PAIR_WHOLE), -1);
+	push_both(&a, &b, 0, 2.0f);
+	sum(1, 0, "r0", 1);
+	assert_true(closing(lead));
+	assert_non_null(record_get(&record, "sum"));
+	assert_sum(&sums, 0, SUM_PAIR_WHOLE, 1, 3.0f);
+	/* Made again, and then committed. */
+	sum(2, 0, "r0", 0);
+	assert_true(closing(lead));
+	apply(2, 0, 2);
+	assert_sum(&sums, 0, SUM_PAIR_COMMITTED, 2, 3.0f);
+	assert_int_equal(stat_of("iteration"), 1);
+	/* The next one is elsewhere, also as long as only parts of it are here. */
+	sum(3, 1, "r0", 0);
+	fill(&b, 5.0f);
+	push_both(&a, &b, 1, 4.0f);
+	assert_true(closing(lead));
+	assert_sum(&sums, 1, SUM_PAIR_WHOLE, 3, 5.0f);
+	assert_sum(&sums, 0, SUM_PAIR_COMMITTED, 2, 3.0f);
+	apply(3, 1, 2);
+	push_both(&a, &b, 2, 8.0f);
+	sum(4, 2, "r0", 0);
+	assert_true(closing(lead));
+	assert_sum(&sums, 1, SUM_PAIR_COMMITTED, 3, 5.0f);
+	assert_sum(&sums, 2, SUM_PAIR_WHOLE, 4, 9.0f);
+	assert_int_equal(sum_pair_find(&sums, 0, SUM_PAIR_WHOLE), -1);
+	/* The lead goes on elsewhere: what is here is of no use. */
+	sum(5, 9, "r0", 0);
+	push_both(&a, &b, 9, 1.0f);
+	assert_true(closing(lead));
+	assert_sum(&sums, 9, SUM_PAIR_WHOLE, 5, 2.0f);
+	assert_int_equal(stat_of("iteration"), 9);
+	call_close(a.call);
+	call_close(b.call);
+	sum_pair_close(&sums);
+	close(room_fd);
+	stop(WITH_SUMS);
+}
+
+static void die(void)
+{
+	kill(replica, SIGKILL);
+	assert_int_equal(waitpid(replica, NULL, 0), replica);
+	call_close(lead);
+	call_close(asker);
+	replica = begin(serve_replica, WITH_SUMS);
+	lead = connect_to(path);
+	asker = connect_to(path);
+}
+
+static void what_a_replica_held_outlives_it(void **state)
+{
+	struct sum_pair sums, again;
+
+	(void)state;
+	start(WITH_SUMS);
+	struct worker a = worker("w0"), b = worker("w1");
+	assert_true(room(a.call, DENSE, -1, &sums));
+	int theirs = room_fd;
+	for (unsigned i = 0; i < 3; i++) {
+		push_both(&a, &b, i, (float)i);
+		sum(i + 10, i, "r0", 0);
+		assert_true(closing(lead));
+		if (i < 2)
+			apply(i + 10, i, 2);
+	}
+	/* It was settled, and not applied: both are there. */
+	for (unsigned turn = 0; turn < 2; turn++) {
+		call_close(a.call);
+		call_close(b.call);
+		die();
+		a = worker("w0");
+		b = worker("w1");
+		assert_sum(&sums, 1, SUM_PAIR_COMMITTED, 11, 2.0f);
+		assert_sum(&sums, 2, SUM_PAIR_WHOLE, 12, 3.0f);
+		assert_int_equal(stat_of("round"), 0);
+		/* The first that comes may have nothing. */
+		if (turn == 0) {
+			assert_true(room(b.call, DENSE, -1, &again));
+			sum_pair_close(&again);
+			close(room_fd);
+		}
+		assert_true(room(a.call, DENSE, theirs, &again));
+		assert_int_equal(stat_of("round"), 12);
+		assert_int_equal(stat_of("iteration"), 2);
+		assert_sum(&again, 2, SUM_PAIR_WHOLE, 12, 3.0f);
+		if (turn == 0) {
+			sum_pair_close(&again);
+			close(room_fd);
+		}
+	}
+	apply(12, 2, 2);
+	assert_sum(&again, 2, SUM_PAIR_COMMITTED, 12, 3.0f);
+	sum_pair_close(&sums);
+	close(theirs);
+	theirs = room_fd;
+	sums = again;
+	/* It was applied. A lead that has not heard of it may name lower rounds. */
+	call_close(a.call);
+	call_close(b.call);
+	die();
+	a = worker("w0");
+	b = worker("w1");
+	assert_true(room(b.call, DENSE, theirs, &again));
+	assert_int_equal(stat_of("iteration"), 3);
+	assert_sum(&again, 2, SUM_PAIR_COMMITTED, 12, 3.0f);
+	push_both(&a, &b, 3, 4.0f);
+	sum(5, 3, "r0", 0);
+	assert_true(closing(lead));
+	assert_sum(&again, 3, SUM_PAIR_WHOLE, 5, 5.0f);
+	/* What another one brings late is not taken for it. */
+	close(room_fd);
+	sum_pair_close(&again);
+	assert_true(room(a.call, DENSE, theirs, &again));
+	assert_sum(&again, 3, SUM_PAIR_WHOLE, 5, 5.0f);
+	apply(5, 3, 2);
+	assert_sum(&again, 2, SUM_PAIR_COMMITTED, 12, 3.0f);
+	call_close(a.call);
+	call_close(b.call);
+	close(theirs);
+	close(room_fd);
+	sum_pair_close(&sums);
+	sum_pair_close(&again);
+	stop(WITH_SUMS);
+}
+
+/* A sealed file of memory with so many bytes of text. */
+static int memory_of(const void *text, size_t bytes, size_t size, int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
+	assert_int_equal(pwrite(fd, text, bytes, 0), bytes);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static void what_is_no_memory_of_sums_is_not_taken(void **state)
+{
+	struct sum_pair sums, mine;
+	struct error err;
+
+	(void)state;
+	start(WITH_SUMS);
+	struct call *c = connect_to(path);
+	int pipes[2], file = open(dir, O_RDONLY | O_DIRECTORY);
+	assert_int_equal(pipe(pipes), 0);
+	int some[] = {file, pipes[0], memory_of("x", 1, 1, F_SEAL_SHRINK),
+		      memory_of("x", 1, 1 << 20, F_SEAL_SHRINK), memory_of("x", 1, 1 << 20, 0)};
+	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+		assert_false(room(c, DENSE, some[i], &sums));
+		assert_string_equal(record_get(&record, "code"), "bad-request");
+		close(some[i]);
+	}
+	close(pipes[1]);
+	assert_int_equal(stat_of("dense"), 0); /* nothing has happened */
+	/* Of another length; of another life of the job, which is no mistake. */
+	assert_int_equal(sum_pair_make(&mine, 100, 0, &err), 0);
+	assert_false(room(c, DENSE, mine.fd, &sums));
+	sum_pair_close(&mine);
+	for (unsigned i = 0; i < 3; i++) {
+		static const struct sum_pair_head head[3] = {{SUM_PAIR_COMMITTED, 7, 7},
+							     {9, 1, 1},
+							     {SUM_PAIR_WHOLE, UINT64_MAX, 1}};
+		assert_int_equal(sum_pair_make(&mine, DENSE, i == 0, &err), 0);
+		sum_pair_set(&mine, 1, &head[i]);
+		assert_true(room(c, DENSE, mine.fd, &sums));
+		assert_int_equal(stat_of("iteration"), 0);
+		assert_int_equal(stat_of("round"), 0);
+		close(room_fd);
+		sum_pair_close(&sums);
+		sum_pair_close(&mine);
+	}
+	/* One that says the last of all rounds: the lead's are counted, not that. */
+	assert_int_equal(sum_pair_make(&mine, DENSE, 0, &err), 0);
+	sum_pair_set(&mine, 0, &(struct sum_pair_head){SUM_PAIR_COMMITTED, 1u << 30, UINT64_MAX});
+	assert_true(room(c, DENSE, mine.fd, &sums));
+	struct worker a = worker("w0"), b = worker("w1");
+	push_both(&a, &b, 0, 1.0f);
+	sum(1, 0, "r0", 0);
+	assert_true(closing(lead));
+	assert_sum(&sums, 0, SUM_PAIR_WHOLE, 1, 2.0f);
+	close(room_fd);
+	sum_pair_close(&sums);
+	sum_pair_close(&mine);
+	call_close(a.call);
+	call_close(b.call);
+	call_close(c);
+	stop(WITH_SUMS);
+}
+
+static void sums_of_all_hosts_are_read_where_they_lie(void **state)
+{
+	struct sum_pair sums;
+
+	(void)state;
+	start(WITH_FABRIC | WITH_SUMS);
+	struct worker a = worker("w0"), b = worker("w1");
+	assert_int_equal(stat_of("fabric"), 0);
+	assert_true(room(a.call, DENSE, -1, &sums));
+	while (stat_of("fabric") == 0)
+		usleep(1000);
+	for (unsigned i = 0; i < 3; i++) {
+		sum(i + 1, i, "r0,r1", 1);
+		push_both(&a, &b, i, (float)i);
+		assert_true(closing(lead));
+		assert_string_equal(record_get(&record, "sum"), "77");
+		assert_sum(&sums, i, SUM_PAIR_WHOLE, i + 1, (float)i + 101.0f);
+		apply(i + 1, i, 2);
+		assert_sum(&sums, i, SUM_PAIR_COMMITTED, i + 1, (float)i + 101.0f);
+		if (i > 0)
+			assert_sum(&sums, i - 1, SUM_PAIR_COMMITTED, i, (float)i + 100.0f);
+	}
+	/* The other host goes, and the sum is made alone: but not as long as fabricd may write
+	 * there. */
+	atomic_store(&stand->refuse, 3);
+	push_both(&a, &b, 3, 7.0f);
+	sum(4, 3, "r0,r1", 0);
+	while (atomic_load(&stand->waits) == 0)
+		usleep(1000);
+	struct call *other = lead;
+	lead = connect_to(path);
+	atomic_store(&stand->slow, 1);
+	sum(5, 3, "r0", 0);
+	refused(other, "stale");
+	call_close(other);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(stat_of("round"), 0);
+	atomic_store(&stand->slow, 0);
+	assert_true(closing(lead));
+	assert_sum(&sums, 3, SUM_PAIR_WHOLE, 5, 8.0f);
+	/* Its death, too, ends that. */
+	sum(6, 3, "r0,r1", 0);
+	while (atomic_load(&stand->waits) == 1)
+		usleep(1000);
+	kill(fabricd, SIGKILL);
+	assert_int_equal(waitpid(fabricd, NULL, 0), fabricd);
+	refused(lead, "fabric");
+	sum(7, 3, "r0", 0);
+	assert_true(closing(lead));
+	apply(7, 3, 2);
+	assert_sum(&sums, 3, SUM_PAIR_COMMITTED, 7, 8.0f);
+	atomic_store(&stand->refuse, 0);
+	begin_fabric();
+	while (stat_of("fabric") == 0)
+		usleep(1000);
+	push_both(&a, &b, 4, 1.0f);
+	sum(8, 4, "r0,r1", 0);
+	assert_true(closing(lead));
+	assert_sum(&sums, 4, SUM_PAIR_WHOLE, 8, 102.0f);
+	call_close(a.call);
+	call_close(b.call);
+	close(room_fd);
+	sum_pair_close(&sums);
+	stop(WITH_FABRIC | WITH_SUMS);
 }
 
 int main(void)
@@ -879,6 +1210,10 @@ int main(void)
 		cmocka_unit_test(what_cant_be_added_is_named_again),
 		cmocka_unit_test(sums_of_all_hosts_are_stepped_with),
 		cmocka_unit_test(a_fabric_that_goes_costs_a_round),
+		cmocka_unit_test(sums_are_read_where_they_lie),
+		cmocka_unit_test(what_a_replica_held_outlives_it),
+		cmocka_unit_test(what_is_no_memory_of_sums_is_not_taken),
+		cmocka_unit_test(sums_of_all_hosts_are_read_where_they_lie),
 	};
 
 	stand = mmap(NULL, sizeof *stand, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
