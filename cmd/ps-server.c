@@ -31,7 +31,7 @@ struct settings {
 	struct opt_rate rate;
 	struct option_list include;
 	int take_over, lead_only, seen_part, seen_momentum; /* an option that is for parameters */
-	int seen_part_of, seen_sync, serve, join, standby, far, is_led;
+	int seen_part_of, seen_sync, serve, join, standby, far, is_led, sums;
 	uint64_t level, map_version;
 	char *servers_copy, *hosts_copy, *led_copy; /* the names point into them */
 	const char *servers[MAP_PARTS_MAX], *hosts[MAP_PARTS_MAX], *led[MAP_PARTS_MAX];
@@ -112,11 +112,12 @@ static int parse_servers(struct settings *s, struct error *err)
 static int ps_server_check_replica(struct settings *s, struct error *err)
 {
 	if (!s->replica_text) {
-		if (s->ps.fabric || s->hosts_text || s->serve || s->ps.sums)
+		if (s->ps.fabric || s->hosts_text || s->serve || (s->sums && !s->led_text))
 			return error_set(err, ERROR_USAGE, NULL,
 					 "--fabric, --hosts, --serve and --sums are for --replica");
 		return 0;
 	}
+	s->ps.sums = s->sums;
 	if (s->lead_only || s->seen_part_of || s->seen_sync || s->servers_text || s->lead.shards ||
 	    s->include.count || s->lead.gate.backup || s->lead.balance_method || s->take_over ||
 	    s->ps.naive_mean)
@@ -191,7 +192,7 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
 	int leads = s->led_text || s->servers_text; /* those that have parameters */
 	if (s->lead_only && (s->seen_part || s->seen_momentum || s->seen_part_of ||
-			     (s->layout_path && !leads) || (s->restore && leads)))
+			     (s->layout_path && !leads) || (s->restore && leads && !s->sums)))
 		return error_set(err, ERROR_USAGE, "--lead-only",
 				 "there are no parameters here: no option of a part goes with it");
 	if (s->led_text && s->servers_text)
@@ -199,7 +200,12 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 	if (s->led_text && (!s->lead_only || strcmp(s->sync_text, "bsp") != 0))
 		return error_set(err, ERROR_USAGE, "--replicas",
 				 "is for --lead-only and --sync bsp");
-	if (!s->lead_only && !s->layout_path && !s->restore && !s->ps.sums)
+	if (s->sums && s->lead_only &&
+	    (!s->led_text || s->layout_path || s->lead.gate.backup || s->lead.gate.late > 0))
+		return error_set(err, ERROR_USAGE, "--sums",
+				 "is for the lead of --replicas, and not with --layout, --backup or --late: "
+				 "each worker needs each sum for the parameters that it has itself");
+	if (!s->lead_only && !s->layout_path && !s->restore && !s->sums)
 		return error_set(err, ERROR_USAGE, NULL,
 				 "needs --layout FILE, --restore DIR, --sums, or --lead-only");
 	if (ps_server_check_replica(s, err) != 0 ||
@@ -235,10 +241,11 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 				 "is not for --lead-only without --servers or --replicas: what "
 				 "workers have trained is in their own parameters, and can't be left "
 				 "out");
-	if (!s->lead.balance_method && (s->lead.balance_batch || s->lead.balance_least ||
-					s->lead.balance_log || s->lead.gate.expect))
+	if (!s->lead.balance_method && (s->lead.balance_batch || s->lead.balance_least || s->lead.balance_log ||
+					(s->lead.gate.expect && !s->sums)))
 		return error_set(err, ERROR_USAGE, NULL,
-				 "--batch, --least, --balance-log and --expect are for --balance");
+				 "--batch, --least, --balance-log and --expect are for --balance, "
+				 "--expect also for --sums");
 	if (s->lead.balance_method &&
 	    (!ps_server_leads(s) || s->lead.gate.sync != GATE_BSP || !s->lead.balance_batch))
 		return error_set(err, ERROR_USAGE, "--balance",
@@ -453,6 +460,7 @@ static int make_lead(const struct settings *s, struct node *n, struct error *err
 	lead.socket = s->socket;
 	lead.servers = s->servers;
 	lead.replicas = s->led;
+	lead.sums = s->sums;
 	lead.include = &s->include;
 	lead.layout = s->lead_only && !s->layout_path ? NULL : &n->layout;
 	if (!lead.balance_least)
@@ -636,8 +644,6 @@ int main(int argc, char **argv)
 		{.name = "serve", .kind = OPTION_FLAG, .target = &s.serve,
 		 .help = "replica: begin with the layout's values; without it and --restore it "
 			 "waits to be filled"},
-		{.name = "sums", .kind = OPTION_FLAG, .target = &s.ps.sums,
-		 .help = "replica: trainers have the parameters, and only sums of gradients are here"},
 		{.name = "fabric", .kind = OPTION_TEXT, .target = &s.ps.fabric, .arg = "SOCKET",
 		 .help = "replica: the fabricd of this host, which makes sums over hosts"},
 		{.name = "hosts", .kind = OPTION_TEXT, .target = &s.hosts_text, .arg = "HOST,...",
@@ -647,6 +653,9 @@ int main(int argc, char **argv)
 		{.name = "replicas", .kind = OPTION_TEXT, .target = &s.led_text,
 		 .arg = "SOCKET,...",
 		 .help = "with --lead-only: the sockets of the replicas, r0 first"},
+		{.name = "sums", .kind = OPTION_FLAG, .target = &s.sums,
+		 .help = "with --replica, and with --replicas: replicas only sum, and workers have the "
+			 "parameters"},
 		{.name = "incarnation", .kind = OPTION_COUNT, .target = &s.ps.incarnation,
 		 .arg = "N", .help = "the job's incarnation; requests with another one are refused"},
 		{.name = "layout", .kind = OPTION_TEXT, .target = &s.layout_path, .arg = "FILE",

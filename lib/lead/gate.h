@@ -27,6 +27,10 @@
  * member may have more in its parameters than the queue says.  If a member leaves with what it
  * trained, that can't be in a cut any more: from then on cuts are refused.
  *
+ * With replicas such members are alike: each steps with the sum that was committed.  None of them is
+ * needed, as long as one is left who has the state of the last commit, from which others get it
+ * (gate_states.c).  They say no batches: the commit is the barrier, and the place of a cut.
+ *
  * What holds after every event (tests/unit/lead_random.c):
  * - a push is applied at most once, and only after every server held its part of it and the answer
  *   to its settle did not refuse it;
@@ -106,8 +110,8 @@ struct gate_options {
 	void *balance_arg;
 	uint64_t expect; /* BSP: the first workers enter together: when so many wait, or at
 			    gate_begin() */
-	size_t replicas; /* BSP: so many (r0, r1, ...) have all parameters each; 0: there are
-			    parts, or members are foreign */
+	size_t replicas; /* BSP: so many (r0, r1, ...) sum, and have all parameters each if members
+			    are not foreign; 0: there are parts, or members that sum themselves */
 	int foreign;     /* the parameters are the members' own */
 	/* SSP, ASP: a push whose delay (lead/delay.h) would be more than delay_max at its commit is
 	 * dropped, and its rows go back. */
@@ -171,7 +175,21 @@ int gate_pushes_to(struct gate *g, const struct gate_who *who, const char *repli
 void gate_speed(struct gate *g, const struct gate_who *who, double speed);
 /* Before its join: the samples that fit into one of its steps. */
 void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
-/* Before its join: it will say gate_take_part() before each batch. Only for foreign members. world:
+#define GATE_NO_STATE UINT64_MAX
+/* Before its join, where foreign members have replicas: its state is that of this iteration; or it
+ * has none, GATE_NO_STATE. Then its join is answered by `ok iteration= fill=REPLICA attempt=`, or, one
+ * behind, by `ok iteration= step=ROUND samples=`: it is no member yet, and joins again. */
+void gate_state(struct gate *g, const struct gate_who *who, uint64_t version);
+/* It has given its state to its replica, as it was told, or could not. */
+void gate_given(struct gate *g, const struct gate_who *who, uint64_t attempt, int failed);
+/* A number of what a settle waits for: a state that is being given; 0: nothing. */
+uint64_t gate_state_due(const struct gate *g);
+/* It takes too long: the settle waits no more, and those who were to have the state are out. */
+void gate_state_late(struct gate *g);
+/* Workers wait, and nobody has the state of the lead's iteration. */
+int gate_lost(const struct gate *g);
+/* Before its join: it will say gate_take_part() before each batch. Only for foreign members without
+ * replicas. world:
  * the number of such members that is needed: with fewer no iteration begins (BSP) and no cut is
  * made; 0: it does not say. */
 void gate_takes_part(struct gate *g, const struct gate_who *who, uint64_t world);
@@ -353,6 +371,7 @@ struct gate_effect {
 	int ok;
 	const char *code; /* of a refusal */
 	int save;         /* this answer tells `worker` of the cut of iteration `iteration` */
+	uint64_t attempt; /* not 0: and to give its state of that iteration, under this number */
 	char fields[192]; /* behind `ok`, or the text for people */
 	char *actions;    /* records to send before `ok`, or NULL */
 	uint64_t number, iteration, units, samples;
@@ -404,7 +423,7 @@ uint64_t gate_spared(const struct gate *g); /* bytes that were announced, droppe
 int gate_is_settling(const struct gate *g);
 int gate_in_force(const struct gate *g, size_t replica);
 
-/* Members are foreign and all say gate_take_part(): all of them can be told of a cut. */
+/* Members are foreign and all say gate_take_part(), or sum: all of them can be told of a cut. */
 int gate_tells_all(const struct gate *g);
 /* Whether it takes part, or has ended and waits for the job's end. */
 int gate_is_member(const struct gate *g, const char *worker, uint64_t generation);

@@ -18,7 +18,7 @@ void gate_takes_part(struct gate *g, const struct gate_who *who, uint64_t world)
 	struct worker *w =
 		who->incarnation == g->options.incarnation ? worker_get(g, who->worker) : NULL;
 
-	if (!w || !g->options.foreign || who->generation <= w->fenced ||
+	if (!w || !g->options.foreign || states_are(g) || who->generation <= w->fenced ||
 	    who->generation < w->newest)
 		return;
 	if (w->generation && w->generation < who->generation)
@@ -40,7 +40,7 @@ static int is_told(const struct worker *w)
 
 int gate_tells_all(const struct gate *g)
 {
-	for (const struct worker *w = g->workers; w; w = w->hh.next)
+	for (const struct worker *w = g->workers; w && !states_are(g); w = w->hh.next)
 		if (w->state == WORKER_ACTIVE && !is_beginner(w))
 			return 0;
 	return g->options.foreign;

@@ -1,8 +1,9 @@
 /* The gate's state, shared by its files: gate_members.c, gate_pushes.c (arrival of pushes),
  * gate_grants.c (which may be sent), gate_units.c (closing, settling, cuts), gate_sums.c (the same
  * with replicas), gate_late.c (whom a sum goes on without), gate_replicas.c (which replicas are in
- * force), gate_begins.c (members that have the parameters), gate_actions.c, gate_sizes.c (batch
- * sizes at every barrier), gate_effects.c (the queue) and gate_text.c (handing over). */
+ * force), gate_begins.c (members that have the parameters), gate_states.c (the same with replicas),
+ * gate_actions.c, gate_sizes.c (batch sizes at every barrier), gate_effects.c (the queue) and
+ * gate_text.c (handing over). */
 #ifndef PACELINE_LEAD_GATE_INTERNAL_H
 #define PACELINE_LEAD_GATE_INTERNAL_H
 
@@ -109,6 +110,11 @@ struct worker {
 	struct gate_batch batch; /* of the begin that waits */
 	int voids; /* its last push was answered with actions: a begin before that is void */
 	int owes_save;        /* its next answer must tell it of the cut */
+	/* the same, with replicas */
+	uint64_t version; /* where its state is, as it joins: see gate_state() */
+	int is_due;       /* it was told how to get the state, and is to join with that */
+	uint64_t tried;   /* the attempt from which it was to have it */
+	uint64_t gives_failed; /* in a row */
 	UT_hash_handle hh;
 };
 
@@ -167,6 +173,18 @@ struct sums {
 	int was_checked;               /* the sum committed last was */
 };
 
+/* Who is to give its state. */
+struct give {
+	struct worker *giver; /* NULL: nobody is asked */
+	uint64_t attempt;     /* 0: it is to be told with its next answer */
+	uint64_t iteration;
+};
+/* The last state that was given. */
+struct given {
+	uint64_t attempt, iteration; /* attempt 0: none */
+	size_t replica;              /* it is there */
+};
+
 enum cut_state { CUT_NONE, CUT_WANTED, CUT_SAVING, CUT_FORKING, CUT_WRITING };
 
 struct gate {
@@ -220,6 +238,9 @@ struct gate {
 
 	struct replica *replica; /* options.replicas of them */
 	struct sums sums;
+	struct give give;
+	struct given given;
+	uint64_t unheld; /* this unit's settle waits for no state any more; it counts from 1 */
 
 	struct gate_effect *effect;
 	size_t effects, effects_max, effect_next;
@@ -243,6 +264,9 @@ void worker_out(struct gate *g, struct worker *w, const char *why);
 /* Lets in those that wait; under BSP only when no one is active, or a unit has `closed`. */
 void worker_let_in(struct gate *g, int closed);
 void worker_fence(struct gate *g, struct worker *w);
+/* A worker that tells of itself before it joins, if neither its incarnation nor its generation is
+ * over; else NULL. */
+struct worker *worker_telling(struct gate *g, const struct gate_who *who);
 int worker_order(const void *a, const void *b); /* of struct worker * */
 
 /* gate_pushes.c */
@@ -274,6 +298,7 @@ uint64_t units_delay(const struct push *p, uint64_t version);
 void units_step(struct gate *g);
 void units_cut(struct gate *g);  /* begins the cut that is wanted, if it can begin now */
 void units_late(struct gate *g); /* settles late pushes, alone */
+void units_release(struct gate *g); /* answers what waits, if it need not wait longer */
 void units_quit(struct gate *g, const char *why);
 /* Asks shardd to settle what is in g->sent. */
 void units_settle(struct gate *g);
@@ -307,6 +332,25 @@ void begins_out(struct gate *g, struct worker *w, const char *why);
 void begins_trained(struct gate *g, const struct worker *w, uint64_t generation);
 /* The answer that was just made is w's: it also tells w of the cut, if w must be told. */
 void begins_tell(struct gate *g, struct worker *w);
+
+/* gate_states.c: only for foreign members with replicas */
+int states_are(const struct gate *g);
+void states_begin(struct gate *g); /* before the first iteration: whose state is everybody's */
+int states_let_in(const struct gate *g, const struct worker *w); /* also where there are no states */
+void states_bring(struct gate *g); /* those who wait are told how to get the state, or somebody gives it */
+void states_out(struct gate *g, struct worker *w);
+int states_hold(const struct gate *g); /* a settle waits for a state */
+/* The answer that was just made is w's: it also tells w to give its state, if w is to give it. */
+void states_tell(struct gate *g, struct worker *w);
+/* Whether w can't leave yet: nobody else has the state for which others wait. It is to give it. */
+int states_stays(struct gate *g, struct worker *w);
+#define STATES_SAMPLES_MAX 64
+/* " samples=N round=N" of the last commit, for those who step with its sum; "" where nobody does. */
+const char *states_samples(const struct gate *g, char out[STATES_SAMPLES_MAX]);
+/* Whether answers to what is committed now are held for a cut. */
+int states_keeps(const struct gate *g);
+int states_may_cut(struct gate *g);
+void states_saved(struct gate *g); /* shardd has */
 
 /* gate_replicas.c */
 int replicas_new(struct gate *g); /* -1: no memory */

@@ -84,6 +84,7 @@ struct worker *worker_get(struct gate *g, const char *id)
 	}
 	snprintf(w->id, sizeof w->id, "%s", id);
 	w->scale = 1.0;
+	w->version = GATE_NO_STATE;
 	HASH_ADD_STR(g->workers, id, w);
 	return w;
 }
@@ -108,6 +109,7 @@ static void drop_held(struct gate *g, struct worker *w, const char *why)
 void worker_out(struct gate *g, struct worker *w, const char *why)
 {
 	begins_out(g, w, why);
+	states_out(g, w);
 	late_left(g, w, why);
 	if (w->state == WORKER_ACTIVE)
 		g->active--;
@@ -121,10 +123,12 @@ void worker_out(struct gate *g, struct worker *w, const char *why)
 	grants_end(g, w, why);
 	drop_held(g, w, why);
 	if (w->waiting) { /* slower members no longer matter to one who goes */
+		char samples[STATES_SAMPLES_MAX];
 		for (size_t i = 0; i < w->waiting->tokens; i++)
-			effect_ok(g, w->waiting->token[i], NULL, "iteration=%llu %s=1",
+			effect_ok(g, w->waiting->token[i], NULL, "iteration=%llu %s=1%s",
 				  (unsigned long long)g->applied,
-				  w->waiting->late ? "dropped" : "applied");
+				  w->waiting->late ? "dropped" : "applied",
+				  states_samples(g, samples));
 		push_free(w->waiting);
 		w->waiting = NULL;
 	}
@@ -153,6 +157,7 @@ static void answer_join(struct gate *g, struct worker *w)
 		  g->active);
 	w->acts_seen = g->acts_base + g->acts; /* what is in force is what was published */
 	w->join_token = 0;
+	states_tell(g, w);
 }
 
 /* Whether w waits to enter, and nothing but the other members can keep it out. */
@@ -181,20 +186,23 @@ void worker_let_in(struct gate *g, int closed)
 	struct worker *w, *next;
 	size_t came = 0;
 
-	if (!closed && g->active && g->options.sync == GATE_BSP && !begins_may_enter(g))
+	if (!closed && g->active && g->options.sync == GATE_BSP && !begins_may_enter(g) &&
+	    !states_are(g))
 		return;
 	/* With replicas the unit that is being settled is still open. */
 	if (g->options.replicas && (g->settling || !g->sums.is_known))
 		return;
 	if (!g->active && !expected(g))
 		return;
+	states_begin(g);
 	HASH_ITER(hh, g->workers, w, next)
 	{
-		if (!may_enter(g, w))
+		if (!may_enter(g, w) || !states_let_in(g, w))
 			continue;
 		let_in(g, w);
 		came++;
 	}
+	states_bring(g);
 	if (closed || came)
 		sizes_ask(g, g->open);
 	HASH_ITER(hh, g->workers, w, next)
@@ -270,9 +278,7 @@ void gate_join(struct gate *g, const struct gate_who *who)
 	units_step(g);
 }
 
-/* A worker that tells of itself before it joins, if neither its incarnation nor its generation is
- * over; else NULL. */
-static struct worker *worker_telling(struct gate *g, const struct gate_who *who)
+struct worker *worker_telling(struct gate *g, const struct gate_who *who)
 {
 	struct worker *w =
 		who->incarnation == g->options.incarnation ? worker_get(g, who->worker) : NULL;
@@ -320,7 +326,10 @@ void gate_leave(struct gate *g, const struct gate_who *who)
 	if (who->incarnation != g->options.incarnation)
 		effect_err(g, who->token, "fenced", "incarnation %llu is in force",
 			   (unsigned long long)g->options.incarnation);
-	else {
+	else if (w && w->generation == who->generation && states_stays(g, w)) {
+		effect_ok(g, who->token, NULL, "wait=1");
+		states_tell(g, w);
+	} else {
 		if (w && w->generation == who->generation)
 			worker_out(g, w, "it left");
 		effect_ok(g, who->token, NULL, "%s", "");
@@ -336,10 +345,12 @@ void gate_end(struct gate *g, const struct gate_who *who)
 		begins_again(g, w);
 		uint64_t samples = w->samples;
 		int owes_save = w->owes_save;
+		uint64_t version = w->state == WORKER_ACTIVE ? g->applied : w->version;
 		w->samples = 0; /* what it trained is not lost: it stays until the job's end */
 		worker_out(g, w, "it ended");
 		w->samples = samples;
 		w->owes_save = owes_save;
+		w->version = version;
 		w->generation = who->generation;
 		w->connection = who->connection;
 		w->state = WORKER_ENDED;

@@ -80,9 +80,10 @@ static int push_known(struct gate *g, struct worker *w, const struct gate_who *w
 		join_push(g, w->waiting, push, who->token);
 	else if (is_done(w, who, push->sequence)) {
 		int dropped = push->sequence == w->done_sequence && w->done_dropped;
+		char samples[STATES_SAMPLES_MAX];
 		effect_ok(g, who->token, sizes_tell(g, w, acts_unseen(g, w), 1),
-			  "iteration=%llu %s=1 repeated=1", (unsigned long long)g->applied,
-			  dropped ? "dropped" : "applied");
+			  "iteration=%llu %s=1%s repeated=1", (unsigned long long)g->applied,
+			  dropped ? "dropped" : "applied", states_samples(g, samples));
 	} else
 		return 0;
 	return 1;

@@ -83,6 +83,8 @@ static void replicas_place_one(struct gate *g, size_t i)
 
 	r->is_new = 0;
 	g->sums.is_changed = 1;
+	if (states_are(g) && r->at.serving) /* it has nothing that could be old */
+		r->state = REPLICA_IN;
 	if (!g->sums.is_known && r->at.serving) {
 		g->applied = g->open = r->at.iteration;
 		g->sums.is_known = 1;
@@ -91,10 +93,10 @@ static void replicas_place_one(struct gate *g, size_t i)
 		r->state = REPLICA_IN;
 	else if (r->at.serving && last->iteration && last->iteration == g->applied &&
 		 r->at.iteration + 1 == g->applied &&
-		 (r->at.round == last->round || last->divisor == 0)) {
+		 (r->at.round == last->round || (last->divisor == 0 && !states_are(g)))) {
 		tell_step(g, i);
 		r->state = REPLICA_IN;
-	} else
+	} else if (!states_are(g))
 		r->is_unfit = 1;
 }
 
@@ -175,6 +177,8 @@ static void replicas_out(struct gate *g, size_t i)
 	r->is_new = r->is_unfit = r->is_waiting = 0;
 	r->told = r->summed = 0;
 	g->sums.is_changed = 1;
+	if (g->given.replica == i)
+		g->given.attempt = 0;
 	HASH_ITER(hh, g->workers, w, next)
 	{
 		if ((w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) && w->replica == i)

@@ -284,7 +284,7 @@ static int gate_sums_go_on(struct gate *g)
 		units_late(g);
 		return 1;
 	}
-	if (!g->sums.is_open || replicas_hold(g) || !is_pushed(g) || !is_summed(g))
+	if (!g->sums.is_open || replicas_hold(g) || states_hold(g) || !is_pushed(g) || !is_summed(g))
 		return 0;
 	if (!is_true(g))
 		return 1;
@@ -301,12 +301,13 @@ void sums_step(struct gate *g)
 			late_alone(g);
 		worker_let_in(g, 0);
 		units_cut(g);
+		units_release(g);
 		if (g->settling || !g->sums.is_known || g->quit)
 			return;
 		late_step(g);
 		keep_sum(g);
 		if (g->cut == CUT_SAVING || g->cut == CUT_FORKING ||
-		    (g->cut == CUT_WANTED && !sums_cut_waits(g)))
+		    (g->cut == CUT_WANTED && !sums_cut_waits(g) && !states_are(g)))
 			return;
 	} while (!g->failed && gate_sums_go_on(g));
 }
@@ -396,7 +397,8 @@ void gate_term(struct gate *g, uint64_t term, const struct gate_commit *last)
 		s->last = *last;
 		s->is_known = 1;
 		g->applied = g->open = last->iteration;
-	}
+	} else if (states_are(g))
+		s->is_known = 1; /* replicas do not know it */
 	units_step(g);
 }
 

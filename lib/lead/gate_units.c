@@ -314,7 +314,6 @@ static void put_settle(struct gate *g)
 }
 
 static void units_commit(struct gate *g);
-static void units_release(struct gate *g);
 
 /* Asks the parts, or shardd, for what they have not answered, if they are connected. */
 static void units_ask(struct gate *g)
@@ -389,11 +388,13 @@ void units_late(struct gate *g)
 
 void units_cut(struct gate *g)
 {
-	if (g->options.foreign) /* at its own place: gate_begins.c */
+	if (g->options.foreign && !states_are(g)) /* at its own place: gate_begins.c */
 		return;
 	if (g->cut != CUT_WANTED || g->settling || !g->servers_up || g->still == STILL_IS)
 		return;
-	if (g->options.replicas && (replicas_in(g) == 0 || sums_cut_waits(g)))
+	if (g->options.replicas && ((replicas_in(g) == 0 && !states_are(g)) || sums_cut_waits(g)))
+		return;
+	if (states_are(g) && !states_may_cut(g))
 		return;
 	if (!g->options.commit) {
 		g->cut = CUT_SAVING;
@@ -530,12 +531,15 @@ static void units_answer(struct gate *g, struct push *p)
 	const char *word = p->late ? "dropped" : "applied";
 	char *actions = p->tokens ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL;
 	int obeys = actions != NULL;
+	char samples[STATES_SAMPLES_MAX];
 
 	p->worker->answered = g->now;
 	for (size_t i = 0; i < p->tokens; i++) {
-		effect_ok(g, p->token[i], i == 0 ? actions : NULL, "iteration=%llu %s=1%s",
-			  (unsigned long long)g->applied, word, i ? " repeated=1" : "");
+		effect_ok(g, p->token[i], i == 0 ? actions : NULL, "iteration=%llu %s=1%s%s",
+			  (unsigned long long)g->applied, word, states_samples(g, samples),
+			  i ? " repeated=1" : "");
 		begins_tell(g, p->worker);
+		states_tell(g, p->worker);
 	}
 	if (obeys) {
 		p->worker->voids = p->worker->begin_token == 0; /* else it is here already */
@@ -584,7 +588,7 @@ void units_finish(struct gate *g, struct push *p)
 		begins_trained(g, w, p->generation);
 	if (!p->late && w->generation == p->generation)
 		w->clock++;
-	if (g->options.sync == GATE_SSP && w->state == WORKER_ACTIVE &&
+	if ((g->options.sync == GATE_SSP || states_keeps(g)) && w->state == WORKER_ACTIVE &&
 	    w->generation == p->generation && !w->waiting) {
 		w->waiting = p; /* units_release() answers, now or when the others have caught up */
 		return;
@@ -648,18 +652,18 @@ uint64_t units_slowest(const struct gate *g)
 	return least == UINT64_MAX ? 0 : least;
 }
 
-/* SSP: answers that waited for slower members. */
-static void units_release(struct gate *g)
+/* Answers that waited: under SSP for slower members, else for a cut. */
+void units_release(struct gate *g)
 {
 	struct worker *w, *next;
-	uint64_t least;
+	uint64_t most;
 
-	if (g->options.sync != GATE_SSP)
+	if ((g->options.sync != GATE_SSP && !states_are(g)) || (states_are(g) && g->cut == CUT_SAVING))
 		return;
-	least = units_slowest(g);
+	most = states_are(g) ? UINT64_MAX : units_slowest(g) + g->options.staleness;
 	HASH_ITER(hh, g->workers, w, next)
 	{
-		if (!w->waiting || w->clock > least + g->options.staleness)
+		if (!w->waiting || w->clock > most)
 			continue;
 		units_answer(g, w->waiting);
 		push_free(w->waiting);
@@ -808,7 +812,10 @@ void gate_saved(struct gate *g)
 	if (g->cut != CUT_SAVING)
 		return;
 	if (g->options.foreign) {
-		begins_saved(g);
+		if (states_are(g))
+			states_saved(g);
+		else
+			begins_saved(g);
 		if (g->options.commit)
 			units_step(g);
 		return;

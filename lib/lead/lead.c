@@ -104,6 +104,9 @@ static void lead_answer(struct lead *l, const struct gate_effect *e)
 	}
 	if (e->save)
 		lead_trainers_tell(l, rq, e);
+	if (e->attempt)
+		request_put_record(rq, RECORD("give", F("iteration", e->iteration),
+					      F("attempt", e->attempt)));
 	if (e->actions)
 		request_put(rq, e->actions, strlen(e->actions));
 	request_ok(rq, "%s", e->fields);
@@ -302,6 +305,8 @@ void lead_pump(struct lead *l)
 		lead_replicas_look(l);
 	if (l->cut.tolds && !l->broken)
 		lead_trainers_look(l);
+	if (l->options.sums && !l->broken)
+		lead_states_look(l);
 	if (gate_failed(l->gate))
 		lead_breakf(l, ERROR_OS, "gate", "out of memory");
 }
@@ -365,8 +370,8 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	l->started_at = options->gate.iteration;
 	l->options.gate.commit = options->shards != NULL;
 	l->options.gate.replicas = options->replica_count;
-	l->options.gate.foreign =
-		!options->here && options->server_count == 0 && options->replica_count == 0;
+	l->options.gate.foreign = options->sums || (!options->here && options->server_count == 0 &&
+						    options->replica_count == 0);
 	l->options.gate.schedule = options->schedules ? lead_schedule : NULL;
 	l->options.gate.host_name = lead_schedule_host;
 	l->options.gate.schedule_arg = l;

@@ -3,7 +3,7 @@
  * become answers, settles with shardd, orders to the parts, and cuts.
  *
  * The lead has no parameters: the parts have them (lead/parts.h), one of which may be in this
- * process; or each replica has all of them (gate.h).  Without parts and replicas it leads all the
+ * process; or each replica has all of them (gate.h), or only sums.  Without parts and replicas it leads all the
  * same: workers join, push only counts, and obey actions; the rows that they covered are committed
  * with shardd.
  */
@@ -33,6 +33,7 @@ struct lead_options {
 	void *adopted_owner;
 	const char *const *replicas; /* sockets of r0, r1, ...; then there are no parts */
 	size_t replica_count;
+	int sums; /* replicas only sum: members have the parameters */
 	const char *shards;                /* socket, or NULL: units close without a commit */
 	/* Of lead_term_ask(), for a lead of parts that another one may follow; 0: none will. It
 	 * goes with gate.round_first. An heir gets both from the lead before it. */

@@ -124,6 +124,10 @@ struct lead {
 	struct settling settling;
 	struct sizes sizes;
 	struct trainer_seen *seen; /* what agents report about their trainers */
+	struct {
+		struct timer *late, *lost;
+		uint64_t due; /* what a settle waits for: gate_state_due() */
+	} states; /* of members whose gradients replicas sum */
 	struct silents *silents; /* NULL: members are not watched */
 	struct cutting cut;
 	struct moving *moving; /* NULL: no parameters are being moved */
@@ -167,6 +171,7 @@ void lead_hold(struct lead *l, const struct gate_effect *e);
 void lead_step(struct lead *l, const struct gate_effect *e);
 void lead_fill(struct lead *l, const struct gate_effect *e);
 void lead_replicas_wait(struct lead *l); /* a worker joins, and may have to wait for its replica */
+void lead_replicas_ask(struct lead *l, const char *name); /* where it is, if it is not in force */
 void lead_replicas_throw(struct lead *l, struct order *order);
 /* lead_replica_cut.c: a replica in force writes all parameters: the first one if it is in force, as
  * it is on this host. */
@@ -206,6 +211,8 @@ int lead_trainers_rest(const struct lead *l);
 void lead_trainers_put(const struct lead *l, const struct gate_member *m, struct record_out *o);
 void lead_on_trainer(struct request *rq, void *lead);
 void lead_trainers_look(struct lead *l); /* after a member that was told may be lost */
+void lead_states_look(struct lead *l); /* after any event, where replicas sum for trainers */
+void lead_on_given(struct request *rq, void *lead);
 int lead_trainers_files(struct lead *l, struct ckpt_manifest *m, struct error *err);
 void lead_trainers_forget(struct lead *l); /* the cut is over */
 /* Bytes of the lines of all files that a checkpoint may have, whatever their names. */

@@ -103,7 +103,7 @@ static int where_is(const struct one *o, const struct record *r, struct gate_rep
 {
 	struct lead *l = o->lead;
 	const char *state = record_get(r, "state"), *part = record_get(r, "part");
-	uint64_t incarnation = 0;
+	uint64_t incarnation = 0, sums = 0;
 	char own[64];
 	struct error err = {0};
 
@@ -115,8 +115,12 @@ static int where_is(const struct one *o, const struct record *r, struct gate_rep
 				    .filling = strcmp(state, "filling") == 0};
 	if (record_u64(r, "iteration", 0, UINT64_MAX - 1, &at->iteration, &err) != 0 ||
 	    record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
-	    record_u64_opt(r, "round", 0, UINT64_MAX, &at->round, &err) != 0)
+	    record_u64_opt(r, "round", 0, UINT64_MAX, &at->round, &err) != 0 ||
+	    record_u64_opt(r, "sums", 0, 1, &sums, &err) != 0)
 		return lead_breakf(l, ERROR_CONFIG, o->path, "%s", err.text);
+	if ((sums != 0) != (l->options.sums != 0))
+		return lead_breakf(l, ERROR_CONFIG, o->path, "%s --sums, unlike the lead",
+				   sums ? "was started with" : "was not started with");
 	if (incarnation == l->options.gate.incarnation)
 		return 0;
 	log_say(LOG_LEVEL_WARNING, "%s is of incarnation %llu, not %llu: it is not asked", o->path,
@@ -153,6 +157,14 @@ static void lead_replicas_on_look(void *one)
 
 	if (o->peer && !o->filling && !gate_in_force(o->lead->gate, o->index))
 		(void)peer_send(o->peer, "stat\n", 5, NULL, 0, lead_replicas_on_stat, o);
+}
+
+void lead_replicas_ask(struct lead *l, const char *name)
+{
+	for (size_t i = 0; i < l->replicas->count; i++) {
+		if (strcmp(l->replicas->one[i].name, name) == 0)
+			lead_replicas_on_look(&l->replicas->one[i]);
+	}
 }
 
 /* ---- answers ---- */
@@ -613,9 +625,8 @@ void lead_replicas_look(struct lead *l)
 		return;
 	if (in)
 		timer_stop(all->alone);
-	else {
+	else if (!l->options.sums) /* else nothing is lost by waiting */
 		timer_set(all->alone, ALONE_SECONDS);
-	}
 	all->in = in;
 	if (in)
 		begin_all(l);
@@ -657,7 +668,7 @@ int lead_replicas_start(struct lead *l, struct event_base *base)
 	all->door = timer_new(base, on_door, l);
 	if (!all->again || !all->alone || !all->late || !all->door ||
 	    lead_replica_cut_start(l, base) != 0 ||
-	    timer_set(all->alone, FIRST_SECONDS) != 0)
+	    (!l->options.sums && timer_set(all->alone, FIRST_SECONDS) != 0))
 		return -1;
 	for (size_t i = 0; i < all->count; i++) {
 		struct one *o = &all->one[i];

@@ -71,18 +71,22 @@ static void on_join(struct request *rq, void *lead)
 	struct gate_who who;
 	struct error err = {0};
 	double speed = 0.0;
-	uint64_t most = 0, begins = 0, world = 0;
+	uint64_t most = 0, begins = 0, world = 0, version = GATE_NO_STATE;
 
 	if (record_u64_opt(request_record(rq), "begins", 0, 1, &begins, &err) != 0 ||
 	    record_u64_opt(request_record(rq), "world", 1, GATE_WORKERS_MAX, &world, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "version", 0, GATE_NO_STATE - 1, &version, &err) != 0 ||
 	    record_real_opt(request_record(rq), "speed", 0.0, SPEED_MAX, &speed, &err) != 0 ||
 	    record_u64_opt(request_record(rq), "max", 0, UINT64_MAX, &most, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
 	if (lead_who(rq, &who, &err) == 0 && who.incarnation == l->options.gate.incarnation) {
+		gate_state(l->gate, &who, version);
 		if (l->replicas && !pushes_to(l, rq, &who))
 			return;
+		if (l->options.sums)
+			lead_replicas_ask(l, record_get(request_record(rq), "replica"));
 		if (speed > 0.0)
 			gate_speed(l->gate, &who, speed);
 		gate_most(l->gate, &who, most);
@@ -546,7 +550,7 @@ const struct verb lead_verbs[] = {
 	 on_announce, 0, "a push that could be sent; answered when it may be, or is dropped"},
 	{"compute", WHO_KEYS, "done", on_compute, 0,
 	 "a batch is begun, or done; answered when it is done, or when the sum goes on without it"},
-	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0,
+	{"join", WHO_KEYS, "size speed max replica begins world boot version", on_join, 0,
 	 "become a member, at the next iteration"},
 	{"begin", WHO_KEYS " iteration count", "empty ahead", requests_on_begin, 0,
 	 "for a worker that has parameters itself: it begins its next batch; answered when all "
@@ -556,6 +560,8 @@ const struct verb lead_verbs[] = {
 	 "no work is left; answered when the job is finished"},
 	{"saved", WHO_KEYS " iteration", "path failed why", lead_on_saved, LEAD_SAVED_BYTES_MAX,
 	 "what such a worker has written for a checkpoint; payload: its files"},
+	{"given", WHO_KEYS " attempt", "iteration failed why", lead_on_given, 0,
+	 "its state is with its replica, for workers that join; or it could not be"},
 	{"trainer", WHO_KEYS, "waits pauses stopped state wchan", lead_on_trainer, 0,
 	 "what an agent sees of its trainer, when it has changed"},
 	{"fence", "worker generation", "", requests_on_fence, 0,

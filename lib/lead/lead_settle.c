@@ -153,9 +153,9 @@ static size_t settle_line(char *out, const struct gate_line *line)
  */
 void lead_settle(struct lead *l, const struct gate_effect *e)
 {
-	const char *boot = l->replicas			? lead_replicas_boot(l)
-			   : l->options.gate.foreign	? lead_trainers_boot(l)
-							: lead_parts_boot(l->parts);
+	const char *boot = l->options.gate.foreign ? lead_trainers_boot(l)
+			   : l->replicas	   ? lead_replicas_boot(l)
+						   : lead_parts_boot(l->parts);
 	char *text = malloc(e->lines * LINE_ROOM + 1);
 	size_t len = 0;
 

@@ -4,10 +4,14 @@
  *
  * A member that goes before it has saved fails the checkpoint; the others are waited for all the
  * same, so that the directory is not removed under them.  Where one takes too long it stays:
- * without a manifest it is no checkpoint.
+ * without a manifest it is no checkpoint.  Of members whose gradients replicas sum only one is told,
+ * as they are all alike.
+ *
+ * Such members also give their state to others; here are the deadlines of that.
  */
 #include "lead/lead_internal.h"
 
+#include "base/log.h"
 #include "wire/timer.h"
 
 #include <stdio.h>
@@ -15,6 +19,8 @@
 #include <string.h>
 
 #define SAVED_SECONDS 1800.0 /* for the slowest, as for a part */
+#define STATE_SECONDS 60.0 /* that a settle waits for a state on its way to a member */
+#define LOST_SECONDS 10.0  /* in which one comes back who has the state that all others lack */
 
 struct told {
 	char worker[OPTION_ID_MAX];
@@ -88,10 +94,72 @@ static void lead_trainers_on_deadline(void *lead)
 		lead_cut_answered(l);
 }
 
+/* ---- states ---- */
+
+static void lead_states_on_late(void *lead)
+{
+	struct lead *l = lead;
+
+	log_say(LOG_LEVEL_WARNING, "the state for those who join was not there in %.0f s: the others go "
+				   "on", STATE_SECONDS);
+	gate_state_late(l->gate);
+	lead_pump(l);
+}
+
+static void lead_states_on_lost(void *lead)
+{
+	struct lead *l = lead;
+
+	lead_breakf(l, ERROR_TEMPFAIL, "trainers",
+		    "none of those that are here has the state of iteration %llu: a rollback is needed",
+		    (unsigned long long)gate_iteration(l->gate));
+}
+
+void lead_states_look(struct lead *l)
+{
+	uint64_t due = gate_state_due(l->gate);
+
+	if (due != l->states.due && due)
+		timer_set(l->states.late, STATE_SECONDS);
+	else if (due != l->states.due)
+		timer_stop(l->states.late);
+	l->states.due = due;
+	if (!gate_lost(l->gate))
+		timer_stop(l->states.lost);
+	else if (!timer_is_set(l->states.lost))
+		timer_set(l->states.lost, LOST_SECONDS);
+}
+
+void lead_on_given(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const struct record *r = request_record(rq);
+	const char *why = record_get(r, "why");
+	uint64_t attempt, failed = 0;
+	struct gate_who who;
+	struct error err = {0};
+
+	if (lead_who(rq, &who, &err) != 0 ||
+	    record_u64(r, "attempt", 1, UINT64_MAX, &attempt, &err) != 0 ||
+	    record_u64_opt(r, "failed", 0, 1, &failed, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (failed)
+		log_say(LOG_LEVEL_WARNING, "%s can't give its state: %.200s", who.worker,
+			why ? why : "it does not say why");
+	if (!(who.token = lead_defer(l, rq)))
+		return;
+	gate_given(l->gate, &who, attempt, failed != 0);
+	lead_pump(l);
+}
+
 int lead_trainers_start(struct lead *l, struct event_base *base)
 {
 	l->cut.deadline = timer_new(base, lead_trainers_on_deadline, l);
-	return l->cut.deadline ? 0 : -1;
+	l->states.late = timer_new(base, lead_states_on_late, l);
+	l->states.lost = timer_new(base, lead_states_on_lost, l);
+	return l->cut.deadline && l->states.late && l->states.lost ? 0 : -1;
 }
 
 void lead_trainers_stop(struct lead *l)
@@ -105,6 +173,8 @@ void lead_trainers_stop(struct lead *l)
 	}
 	lead_trainers_forget(l);
 	timer_free(l->cut.deadline);
+	timer_free(l->states.late);
+	timer_free(l->states.lost);
 	l->cut.deadline = NULL;
 }
 
@@ -331,8 +401,13 @@ int lead_trainers_files(struct lead *l, struct ckpt_manifest *m, struct error *e
 	struct record *r = malloc(sizeof *r);
 	int result = r ? 0 : error_set(err, ERROR_OS, c->dir, "out of memory");
 
-	for (size_t i = 0; result == 0 && i < c->tolds; i++)
-		result = add_told(m, &c->told[i], r, err);
+	for (size_t i = 0; result == 0 && i < c->tolds; i++) {
+		if (l->options.sums && !c->told[i].path)
+			result = error_set(err, ERROR_DATA, c->told[i].worker,
+					   "has saved nothing, and nobody else was asked");
+		else
+			result = add_told(m, &c->told[i], r, err);
+	}
 	free(r);
 	return result;
 }
