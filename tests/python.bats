@@ -469,6 +469,101 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 	END
 }
 
+# ---- gradients summed by the kit ----
+
+# counted.py EPOCHS: ranks add 1 to the cell of each row that they train, summed by allreduce(); each
+# rank has all of it at the end.
+counted() {
+	cat >counted.py <<-'END'
+		import os, sys, numpy, paceline
+		class Counts:
+		    def __init__(self): self.cells, self.loads = numpy.zeros(100, numpy.float32), 0
+		    def state_dict(self): return {"cells": self.cells.copy()}
+		    def load_state_dict(self, state):
+		        self.cells[:] = state["cells"]
+		        self.loads += 1
+		counts = Counts()
+		for batch in paceline.batches(state={"counts": counts}, sums=101, samples=100):
+		    here = numpy.full(100, 0 if batch.size else 77)
+		    numpy.add.at(here, batch.rows, 1)
+		    sums, sizes = paceline.allreduce([here, numpy.array(batch.size)], batch, 0.5)
+		    assert sums.shape == (100,) and sizes == batch.samples == sums.sum()
+		    counts.cells += sums
+		assert (counts.cells == int(sys.argv[1])).all(), counts.cells
+		os.write(1, b"rank %s loaded %d\n" % (os.environb.get(b"RANK", b""), counts.loads))
+	END
+}
+
+@test "sums: each row once an epoch in all ranks, whoever is killed; nobody goes back" {
+	need numpy
+	counted
+	run -0 $python counted.py 1 # by hand
+	# Rank 0 is killed while it is to write its state for rank 1; rank 2 in the last iteration.
+	rehearse --samples 100 --size 3,2,4 --ranks 3 --epochs 3 --save-every 4 --shuffle --directory kept \
+		--kill 1@3 --kill 0@5 --kill 2@34 -- $python counted.py 3 >out 2>err
+	grep -q '^rehearsal iterations=3[5-9] samples=300 checkpoints=[4-9] restarts=3 repeated=0 loss=0.5$' out
+	[ "$(grep -c '^rank [012] loaded 1$' out)" -eq 3 ]
+	# One rank is asked for a checkpoint, and all go on from it when all have died.
+	[ "$(find kept -mindepth 1 -maxdepth 1 | wc -l)" -eq "$(find kept -name 'w?' | wc -l)" ]
+	rehearse --samples 100 --size 9 --epochs 2 --save-every 4 --kill 0@9 -- $python counted.py 2 >out 2>err
+	grep -q ' restarts=1 repeated=18 ' out
+	# Ranks without rows, and an iteration in which nobody that is left has any.
+	rehearse --samples 100 --size 5,0/0,9 --ranks 2 --kill 1@3 -- $python counted.py 1 >out 2>err
+	grep -q ' samples=100 .* restarts=1 repeated=0 ' out
+}
+
+@test "sums: mistakes of a script, on either side of the conversation" {
+	need numpy
+	cat >sums.py <<-'END'
+		import sys, numpy, paceline
+		a = numpy.ones(3)
+		for batch in paceline.batches(state={}, sums=3, samples=9):
+		    batch.rows
+		    exec(sys.argv[1])
+	END
+	run -1 $python sums.py 'pass'
+	[[ $output == *"iteration 0 ended without batch.sum() or allreduce(): a rank without rows says it, too"* ]]
+	run -1 $python sums.py 'paceline.allreduce([a, a], batch)'
+	[[ $output == *"allreduce() of 6 floats, and batches() was given sums=3"* ]]
+	run -1 $python sums.py 'batch.sum()'
+	[[ $output == *"batch.sum() is for batches(sums=model), allreduce() for batches(sums=N)"* ]]
+	run -1 $python sums.py 'paceline.allreduce(a, batch); paceline.allreduce(a, batch)'
+	[[ $output == *"iteration 0: its gradients were summed before"* ]]
+	run -1 env WORLD_SIZE=2 RANK=0 $python sums.py ''
+	[[ $output == *"WORLD_SIZE=2, and nobody sums the gradients. Without a job say torch.distributed.init_process_group()"* ]]
+	run -1 $python -c 'import paceline; paceline.batches(sums=3, samples=9)'
+	[[ $output == *"sums= needs state="* ]]
+	run -1 $python -c 'import paceline; paceline.batches(state={}, sums=0, samples=9)'
+	[[ $output == *"sums=: there is nothing to sum"* ]]
+	run -78 $python - <<-'END'
+		import os, paceline
+		(a, b), (c, d) = os.pipe(), os.pipe()
+		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d))
+		os.write(b, b"err code=config\tnobody sums here\n")
+		paceline.batches(state={}, sums=3)
+	END
+	[[ $output == *"nobody sums here (sums= needs a job with SYNC=allreduce)"* ]]
+	# The rehearsal looks at what no agent can: whether the floats stay as they were announced.
+	said() { # WORDS: Python that may write to memory
+		rehearse --samples 9 --size 9 -- $python -c 'import mmap, os, sys
+def say(word):
+    os.write(int(os.environ["PACELINE_OUT"]), word.encode() + b"\n")
+    return os.read(int(os.environ["PACELINE_IN"]), 4096).decode()
+def tell(word): os.write(int(os.environ["PACELINE_OUT"]), word.encode() + b"\n")
+path = say("sums floats=3").split("path=")[1].split()[0]
+memory = mmap.mmap(os.open(path, os.O_RDWR), 12)
+'"$1"
+	}
+	run -65 said 'say("next empty=1"); tell("final begin=1 count=2"); memory[4] = 1; say("sum")'
+	[[ $output == *"rank 0, line 4: floats 1 to 2 have changed since they were said to be final"* ]]
+	run -65 said 'say("next empty=1"); say("final begin=1 count=3")'
+	[[ $output == *"rank 0, line 3: final begin=1 count=3"* ]]
+	run -65 said 'say("next")'
+	[[ $output == *"this one has not, or it said next without empty=1"* ]]
+	run -65 said 'say("sums floats=3")'
+	[[ $output == *"rank 0, line 2: sums floats=3, and other ranks have 3"* ]]
+}
+
 # ---- PyTorch ----
 
 # gradients.py OUT FLOAT: the gradients of each iteration, one file; with DDP where there are ranks.
@@ -482,25 +577,27 @@ gradients() {
 		x, y = torch.randn(1100, 5, generator=generator), torch.randn(1100, generator=generator)
 		torch.manual_seed(1)
 		model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
-		world = int(os.environ["WORLD_SIZE"])
-		if world > 1:
+		world, summed = int(os.environ["WORLD_SIZE"]), len(sys.argv) > 3
+		if summed: paceline._BUCKET = 100  # several
+		if world > 1 and not summed:
 		    dist.init_process_group("gloo")
 		    model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.0005)  # several buckets
 		    paceline.ddp_hook(model)
 		optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 		all = []
-		for batch in paceline.batches(state={"model": model}, collective=True, samples=len(y)):
-		    optimizer.zero_grad()
+		for batch in paceline.batches(state={"model": model}, collective=True, samples=len(y), sums=model if summed else None):
+		    optimizer.zero_grad(set_to_none=batch.iteration % 3 == 2)
 		    for part in batch.parts():
-		        with nullcontext() if world == 1 or part.last else model.no_sync():
+		        with nullcontext() if world == 1 or summed or part.last else model.no_sync():
 		            loss = ((model(x[part.rows]).squeeze(1) - y[part.rows]) ** 2).mean()
 		            (loss * part.share).backward()
+		    if summed: batch.sum(loss)
 		    all.append([p.grad.clone() for p in model.parameters()])
-		    assert world == 1 or 0 < batch.waited
+		    assert world == 1 or summed or 0 < batch.waited
 		    optimizer.step()
 		    batch.loss = loss if loss == loss else None
 		if os.environ["RANK"] == "0": torch.save(all, sys.argv[1])
-		if world > 1: dist.destroy_process_group()
+		if world > 1 and not summed: dist.destroy_process_group()
 	END
 }
 
@@ -533,8 +630,9 @@ gradients() {
 		        if self.status is None: self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 		        return self.status
 		paceline_rehearse.subprocess = types.SimpleNamespace(Popen=Fork)
-		def gradients(out, float, sizes, *options):
-		    assert paceline_rehearse.main(["--samples", "1032", "--size", sizes, *options, "--", "gradients.py", out, float]) == 0
+		def gradients(out, float, sizes, *options, how=()):
+		    assert paceline_rehearse.main(["--samples", "1032", "--size", sizes, *options, "--", "gradients.py", out, float,
+		                                   *how]) == 0
 		    return torch.load(out)
 		def same(one, other, near):
 		    assert len(one) == len(other) > 1
@@ -546,8 +644,10 @@ gradients() {
 		    one = gradients("one", float, "1/7/8/500/1/7/8/500")
 		    same(one, gradients("two", float, *two), near)
 		    same(one, gradients("three", float, *three), near)
+		    same(one, gradients("sums", float, *three, how=["summed"]), 1e-5)
 		# In parts, whose gradients are summed: the ranks meet once a batch.
 		same(one, gradients("parts", "float64", *two, "--accum", "2"), 1e-13)
+		same(one, gradients("summed-parts", "float64", *two, "--accum", "2", how=["summed"]), 1e-5)
 	END
 }
 
@@ -573,6 +673,74 @@ gradients() {
 		for type in torch.float16, torch.bfloat16, torch.float32:
 		    mean = paceline._weigh(paceline._Hook(None), Bucket(type)).wait()
 		    assert mean.dtype == type and mean.tolist() == [1.0, 200.0], mean
+	END
+}
+
+@test "torch: summed gradients: no gradient, frozen, shared, few digits; what is refused" {
+	need torch
+	run -0 $python - <<-'END'
+		import torch, paceline
+		from torch import nn
+		def batch_of(model, samples=4):
+		    batch = next(paceline.batches(state={}, sums=model, samples=samples, size=samples))
+		    batch.rows
+		    return batch
+		def refused(words, run):
+		    try: run()
+		    except paceline.Error as error: assert words in str(error), error
+		    else: raise AssertionError(words)
+		# A parameter that gets no gradient keeps none, a frozen one has no place, a shared one has one.
+		paceline._BUCKET = 8
+		model = nn.ModuleDict({name: nn.Linear(3, 3) for name in ("a", "b", "frozen", "unused")})
+		model["b"].weight = model["a"].weight
+		model["frozen"].requires_grad_(False)
+		model["few"] = nn.Linear(3, 1).bfloat16()
+		def backward():
+		    x = model["frozen"](model["b"](model["a"](torch.ones(4, 3))))
+		    model["few"](x.bfloat16()).float().mean().backward()
+		backward()
+		plain = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+		source = paceline.batches(state={}, sums=model, samples=16, size=4)
+		for batch in source:
+		    batch.rows
+		    model.zero_grad(set_to_none=batch.iteration % 2 == 0)
+		    backward()
+		    batch.sum()
+		    assert batch.samples == 4 and model["unused"].weight.grad is None and model["frozen"].weight.grad is None
+		    assert len(plain) == 5 and source._sums._early
+		    for name in plain: torch.testing.assert_close(model.get_parameter(name).grad, plain[name])
+		# A sum of halves may be too large for one.
+		half = nn.Parameter(torch.zeros(2, dtype=torch.float16))
+		half.grad = torch.full((2,), 100.0, dtype=torch.float16)
+		batch_of([half], 3000).sum()
+		assert half.grad.tolist() == [100, 100]
+		# Clipping, or a second backward(): seen in the first batch, nothing is announced; later it is too late.
+		def train(*changes):
+		    weight = nn.Parameter(torch.ones(9))
+		    source = paceline.batches(state={}, sums=[weight], samples=9, size=3)
+		    for batch, change in zip(source, changes):
+		        batch.rows
+		        weight.grad = None
+		        weight.sum().backward()
+		        if change == "twice": weight.sum().backward()
+		        if change == "scaled": weight.grad *= 2
+		        batch.sum()
+		        assert weight.grad.tolist() == [2.0 if change else 1.0] * 9
+		    return source._sums._early
+		assert train("", "", "") is True and train("twice", "twice", "") is False and train("scaled", "", "") is False
+		refused("gradients were changed between backward() and batch.sum()", lambda: train("", "twice"))
+		refused("gradients were changed between backward() and batch.sum()", lambda: train("", "scaled"))
+		# What can't be summed.
+		table = nn.Embedding(5, 2, sparse=True)
+		batch = batch_of(table)
+		table(torch.tensor([1])).sum().backward()
+		refused("parameter weight has a sparse gradient", batch.sum)
+		batch = batch_of(model)
+		model["frozen"].requires_grad_(True)
+		refused("parameter frozen.weight was frozen when batches(sums=) was called", batch.sum)
+		refused("parameter 0 is torch.complex64", lambda: batch_of([nn.Parameter(torch.zeros(1, dtype=torch.complex64))]))
+		class DistributedDataParallel: pass
+		refused("sums= takes the place of DistributedDataParallel", lambda: batch_of(DistributedDataParallel()))
 	END
 }
 

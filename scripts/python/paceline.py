@@ -21,6 +21,7 @@ from __future__ import annotations
 import atexit
 import faulthandler
 import math
+import mmap
 import os
 import signal
 import stat
@@ -28,12 +29,13 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from urllib.parse import unquote
 
-__all__ = ["Batch", "BatchSampler", "Batches", "Error", "Loader", "Part", "Range", "batches", "ddp_hook"]
+__all__ = ["Batch", "BatchSampler", "Batches", "Error", "Loader", "Part", "Range", "allreduce", "batches", "ddp_hook"]
 
 LINE_MAX = 4096  # bytes of a record, paceline-record(5)
 TEMPFAIL, CONFIG = 75, 78  # exit statuses, paceline(7): try again; it would fail again
@@ -177,10 +179,11 @@ class Batch:
                 trainers is the mean over all samples. ddp_hook() does that by itself
     lr_scale    multiply the learning rate with it (1 until an action says otherwise)
     loss        set it: the mean loss over the batch, a number or a tensor of one
+    samples     behind sum() or allreduce(): how many rows all ranks together have summed
     """
 
-    __slots__ = ("iteration", "size", "accum", "lr_scale", "loss", "waited",
-                 "_source", "_given", "_ranges", "_rows", "_read", "_events", "_weight")
+    __slots__ = ("iteration", "size", "accum", "lr_scale", "loss", "samples", "waited",
+                 "_source", "_given", "_ranges", "_rows", "_read", "_whole", "_events", "_weight")
 
     def __init__(self, source: "Batches", iteration: int, ranges: List[Range], size: int,
                  accum: int = 1, weight: float = 1.0, lr_scale: float = 1.0) -> None:
@@ -191,10 +194,12 @@ class Batch:
         self._weight = weight
         self.lr_scale = lr_scale
         self.loss: Any = None
+        self.samples: Optional[int] = None
         self.waited = 0.0  # seconds of it that were spent waiting for other trainers
         self._ranges = ranges
         self._rows: Optional[List[int]] = None
         self._read = 0  # so many rows were asked for
+        self._whole = True  # the next backward() is the last one, as far as parts() knows
         self._events: Dict[Any, Tuple[Any, Any]] = {}  # of a GPU: waits from, to
         self._given = time.perf_counter()
 
@@ -236,6 +241,7 @@ class Batch:
         for i in range(steps):
             begin, end = self.size * i // steps, self.size * (i + 1) // steps
             self._read = max(self._read, end)
+            self._whole = i == steps - 1
             yield Part(self._all()[begin:end], (end - begin) / self.size if self.size else 1.0,
                        i == steps - 1)
 
@@ -255,6 +261,11 @@ class Batch:
             _waiting = before
             self.waited += time.perf_counter() - began
 
+    def sum(self, loss: Any = None) -> None:
+        """With batches(sums=model), between backward() and optimizer.step(): makes each parameter's
+        gradient the mean over the rows of all ranks. loss as in done()."""
+        _sum(self, loss)
+
     def done(self, loss: Any = None) -> None:
         """The batch is in the model. Asking for the next one says the same; say it yourself when
         other work (a validation) comes before that."""
@@ -269,6 +280,11 @@ class Batch:
         source, self._source = self._source, None
         assert source is not None
         self._tell_unread()
+        if source._sums is not None:
+            if self.samples is None:
+                raise Error("iteration %d ended without batch.sum() or allreduce(): a rank without rows says it, too, "
+                            "or its parameters are no longer those of the others" % self.iteration)
+            return
         if source.collective:
             self._tell_unweighed()
         source._step(self, asks)
@@ -329,6 +345,7 @@ class Batches:
     def __init__(self, collective: bool = False) -> None:
         self.batch: Optional[Batch] = None  # the one that was given last
         self.collective = collective
+        self._sums: Any = None  # with sums=
 
     def __iter__(self) -> "Batches":
         return self
@@ -555,6 +572,17 @@ class _AgentBatches(Batches):
     def _step(self, batch: Batch, asks: bool) -> None:
         """With asks the word for the next batch goes out with this one's: the two answers wake us
         once."""
+        word = self._trained("step", batch)
+        if asks:
+            self._written(wait=False)
+            self._say(word + self._word)
+            _, before = self._hear()
+            self._answer = self._hear()
+            self._obey(before)  # says words, which are answered behind those two
+        else:
+            self._ask(word)
+
+    def _trained(self, kind: str, batch: Batch) -> bytes:
         global _waiting
         fields: Dict[str, object] = {}
         loss = batch._mean_loss()
@@ -566,15 +594,7 @@ class _AgentBatches(Batches):
         elapsed = time.perf_counter() - batch._given - batch.waited
         fields["time"] = "%.6f" % max(elapsed, 1e-6)
         _waiting = None
-        word = _record("step", **fields)
-        if asks:
-            self._written(wait=False)
-            self._say(word + self._word)
-            _, before = self._hear()
-            self._answer = self._hear()
-            self._obey(before)  # says words, which are answered behind those two
-        else:
-            self._ask(word)
+        return _record(kind, **fields)
 
     # -- checkpoints --
 
@@ -625,7 +645,9 @@ class _AgentBatches(Batches):
 
 def _wrote(directory: str, said: Any) -> Optional[str]:
     """What a save function wrote: what it returned, or the directory when something is in it. It is
-    on the disk afterwards."""
+    on the disk afterwards. In place of a directory, memory for a rank that joins."""
+    if not os.path.isdir(directory):
+        return directory
     if said is None or isinstance(said, bool):
         path = directory if os.path.isdir(directory) and os.listdir(directory) else None
     else:
@@ -687,7 +709,9 @@ class _State:
         if state is None:
             state = {name: thing.state_dict() for name, thing in self._objects.items()}
         torch = sys.modules.get("torch")
-        path = os.path.join(directory, "state.pt" if torch else "state.pickle")
+        path = directory  # or memory, for a rank that joins
+        if os.path.isdir(directory):
+            path = os.path.join(directory, "state.pt" if torch else "state.pickle")
         if torch:
             torch.save(state, path)
         else:
@@ -701,7 +725,7 @@ class _State:
         if os.path.isdir(path):
             names = [name for name in ("state.pt", "state.pickle") if os.path.exists(os.path.join(path, name))]
             path = os.path.join(path, names[0] if names else "state.pt")
-        if path.endswith(".pickle"):
+        if path.endswith(".pickle") or not path.endswith(".pt") and "torch" not in sys.modules:
             import pickle
 
             with open(path, "rb") as file:
@@ -755,8 +779,8 @@ class _Writing(threading.Thread):
 
 def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callable[[str], Any]] = None,
             resume: Optional[Callable[[str], Any]] = None, collective: bool = False,
-            every_rank_saves: bool = False, background: bool = False, samples: Optional[int] = None,
-            size: int = 64, epochs: int = 1, seed: Optional[int] = 0) -> Batches:
+            every_rank_saves: bool = False, background: bool = False, sums: Any = None,
+            samples: Optional[int] = None, size: int = 64, epochs: int = 1, seed: Optional[int] = 0) -> Batches:
     """The batches of this trainer, until the job is at its end.
 
     state       what is saved and loaded, by name: objects with state_dict() and load_state_dict(),
@@ -768,6 +792,8 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
                 when only others have rows, and rank 0 saves for all
     every_rank_saves   with collective: each rank saves what is its own
     background  state is copied and then written while training goes on
+    sums        in a job with SYNC=allreduce: a model of PyTorch (or a list of its parameters) whose
+                gradients batch.sum() sums over all ranks; or for allreduce(), how many float32
     samples     how many rows this script has. Under an agent a row beyond them is an error;
                 without one it is needed, and the rest says how the rows are dealt out:
     size, epochs, seed    rows of a batch; passes over the rows; of their order (None: as they lie)
@@ -777,7 +803,12 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
     if background and state is None:
         raise Error("background= needs state=: only that can be copied")
     rank = 0
-    if collective:
+    if sums is not None:
+        if state is None:
+            raise Error("sums= needs state=: a rank that joins is given that of another one")
+        collective = every_rank_saves = True  # all have the same state, and one is asked for it
+        rank, world = _ranks()
+    elif collective:
         try:
             rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         except (KeyError, ValueError):
@@ -798,7 +829,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
             raise Error("samples=%d, size=%d, epochs=%d: that is no number of rows" % (samples, size, epochs))
         if rank == 0:
             _say("no agent here: %d rows in batches of %d, %d times, nothing is saved" % (samples, size, epochs))
-        return _LocalBatches(samples, size, epochs, seed, rank, world, collective)
+        return _with_sums(_LocalBatches(samples, size, epochs, seed, rank, world, collective), sums)
     try:
         reads, writes = int(words[0] or ""), int(words[1] or "")
         for descriptor in reads, writes:  # a child of the trainer may have something else there
@@ -811,8 +842,8 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
                     "started may ask for batches. TRAINER names the script itself, not torchrun: WORKERS=N "
                     "starts N ranks" % words) from None
     _end_with_statuses(collective)
-    return _AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples,
-                         kept if background else None)
+    return _with_sums(_AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples,
+                                    kept if background else None), sums)
 
 
 def _tell_not_collective() -> None:
@@ -854,6 +885,303 @@ def _end_with_statuses(collective: bool) -> None:
 
     setattr(end, "is_paceline", True)
     sys.excepthook = end
+
+
+# ---- gradients summed by the kit: no process group ----
+
+_BUCKET = 1 << 20  # floats that are announced at once while the backward pass still runs
+
+
+def _ranks() -> Tuple[int, int]:
+    """Who this is and how many there are. In a job their number changes, and nobody asks for it."""
+    if "PACELINE_IN" in os.environ:
+        return int(os.environ.get("RANK") or 0), 1
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        raise Error("WORLD_SIZE=%s, and nobody sums the gradients. Without a job say "
+                    "torch.distributed.init_process_group() first; a job needs SYNC=allreduce, and no torchrun" %
+                    os.environ["WORLD_SIZE"])
+    return 0, 1
+
+
+def _with_sums(source: Batches, sums: Any) -> Batches:
+    if sums is not None:
+        source._sums = _Arrays(source, sums) if isinstance(sums, int) else _Gradients(source, sums)
+    return source
+
+
+def _sum(batch: Batch, loss: Any, arrays: Any = None) -> Any:
+    source = batch._source
+    if source is None or batch.samples is not None:
+        raise Error("iteration %d: its gradients were summed before" % batch.iteration)
+    if not isinstance(source._sums, _Gradients if arrays is None else _Arrays):
+        raise Error("batch.sum() is for batches(sums=model), allreduce() for batches(sums=N)")
+    if loss is not None:
+        batch.loss = loss
+    return source._sums.sum(batch) if arrays is None else source._sums.sum(batch, arrays)
+
+
+def allreduce(arrays: Any, batch: Batch, loss: Any = None) -> Any:
+    """The sum of an array of numpy, or of each of a list of them, over all ranks, once a batch:
+
+        batches = paceline.batches(state=..., sums=w.size + b.size)
+        for batch in batches:
+            dw, db = paceline.allreduce([dw, db], batch)       # in: sums over the rows of this batch
+            w -= rate * dw / batch.samples                     # out: over those of all ranks
+
+    Sums are float32. A rank whose batch has size 0 adds nothing, whatever the arrays hold.
+    """
+    return _sum(batch, loss, arrays)
+
+
+class _ByHand:
+    """Floats that are summed without an agent: by torch.distributed, or nobody if there is one process."""
+
+    def __init__(self, floats: int) -> None:
+        self.memory = bytearray(4 * floats)
+        self.dist = sys.modules.get("torch.distributed") if _ranks()[1] > 1 else None
+
+    def final(self, begin: int, count: int) -> None:
+        pass
+
+    def sum(self, batch: Batch) -> Tuple[Any, int]:
+        batch._mean_loss()
+        if self.dist is None:
+            return self.memory, batch.size
+        import torch
+
+        device = "cuda" if self.dist.get_backend() == "nccl" else "cpu"
+        floats = torch.frombuffer(self.memory, dtype=torch.float32)
+        for sums in floats, torch.tensor([batch.size]):
+            there = sums.to(device)
+            self.dist.all_reduce(there)
+            sums.copy_(there)
+        return self.memory, int(sums)
+
+
+class _ByAgent:
+    """Floats in memory that is shared with the agent; their sum is in another."""
+
+    def __init__(self, source: _AgentBatches, floats: int) -> None:
+        self._source, self._bytes = source, 4 * floats
+        try:
+            ok, _ = source._ask(_record("sums", floats=floats))
+        except _Refused as refused:
+            raise Error("%s (sums= needs a job with SYNC=allreduce)" % refused) from None
+        self.memory = _mapped(ok["path"], self._bytes, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._of: Any = None  # the file of
+        self._sum: Any = None  # which is what has been mapped last
+
+    def final(self, begin: int, count: int) -> None:
+        self._source._say(_record("final", begin=begin, count=count))
+
+    def sum(self, batch: Batch) -> Tuple[Any, int]:
+        ok, _ = self._source._ask(self._source._trained("sum", batch))
+        samples = int(ok.get("samples") or 0)
+        if "path" not in ok:  # this rank was left out, and is given the state of another with the next batch
+            return bytes(self._bytes), 0
+        file = os.stat(ok["path"])
+        if self._of != (file.st_dev, file.st_ino):
+            self._sum = _mapped(ok["path"], file.st_size, mmap.PROT_READ)
+            self._of = file.st_dev, file.st_ino
+        begin = int(ok.get("offset-bytes") or 0)
+        if begin % 4 or begin + self._bytes > len(self._sum):
+            raise Error("the agent's sum lies outside of its file: offset-bytes=%d" % begin)
+        return memoryview(self._sum)[begin:begin + self._bytes], samples
+
+
+def _mapped(path: str, size: int, access: int) -> Any:
+    with open(path, "r+b" if access & mmap.PROT_WRITE else "rb") as file:
+        return mmap.mmap(file.fileno(), size, mmap.MAP_SHARED, access)
+
+
+def _summing(source: Batches, floats: int) -> Any:
+    if floats < 1:
+        raise Error("sums=: there is nothing to sum")
+    return _ByAgent(source, floats) if isinstance(source, _AgentBatches) else _ByHand(floats)
+
+
+class _Arrays:
+    """So many floats of any framework."""
+
+    def __init__(self, source: Batches, floats: int) -> None:
+        self._floats, self._sums = floats, _summing(source, floats)
+
+    def sum(self, batch: Batch, arrays: Any) -> Any:
+        import numpy
+
+        put = numpy.frombuffer(self._sums.memory, numpy.float32)
+        many = isinstance(arrays, (list, tuple))
+        some = [numpy.asarray(array) for array in (arrays if many else [arrays])]
+        if sum(array.size for array in some) != self._floats:
+            raise Error("allreduce() of %d floats, and batches() was given sums=%d" %
+                        (sum(array.size for array in some), self._floats))
+        at = 0
+        for array in some:
+            put[at:at + array.size] = array.reshape(-1) if batch.size else 0
+            at += array.size
+        sums, batch.samples = self._sums.sum(batch)
+        all, at, out = numpy.frombuffer(sums, numpy.float32), 0, []
+        for array in some:
+            out.append(all[at:at + array.size].reshape(array.shape).copy())
+            at += array.size
+        return out if many else out[0]
+
+
+class _Gradients:
+    """Of a model of PyTorch. In the floats that are summed, one for each parameter comes first (not
+    0 where a rank has a gradient for it), then the gradients.
+
+    Those of a large model are put there and announced while the backward pass still runs. The first
+    batch shows whether that is possible: whether nothing changes a gradient between its hook and
+    batch.sum(), as a second backward() does that parts() knows nothing of.
+    """
+
+    def __init__(self, source: Batches, model: Any) -> None:
+        import torch
+
+        if type(model).__name__ == "DistributedDataParallel":
+            raise Error("sums= takes the place of DistributedDataParallel: give it the model that is inside")
+        named = list(model.named_parameters() if hasattr(model, "named_parameters") else enumerate(model))
+        self._all = [(name, parameter) for name, parameter in named if parameter.requires_grad]
+        self._frozen = [(name, parameter) for name, parameter in named if not parameter.requires_grad]
+        for name, parameter in self._all:
+            if not parameter.is_floating_point():
+                raise Error("sums=: parameter %s is %s, and sums are float32" % (name, parameter.dtype))
+        self._sizes = [len(self._all), *(parameter.numel() for _, parameter in self._all)]
+        self._sums = _summing(source, sum(self._sizes))
+        warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody writes to the sum
+        self._has, self._puts = self._parts_of(self._sums.memory)
+        self._streams: Dict[Any, Any] = {}  # of a GPU: what copies from it
+        if any(parameter.is_cuda for _, parameter in self._all):  # pinned, copies go on by themselves
+            torch.cuda.cudart().cudaHostRegister(self._has.data_ptr(), 4 * sum(self._sizes), 0)
+        self._made: Dict[int, Tuple[Any, int]] = {}  # in this batch: a gradient, and its version then
+        self._early: Optional[bool] = None  # until the first batch has shown it
+        self._buckets: List[Tuple[int, int]] = []  # begin and count, the last floats first
+        self._bucket_of: List[int] = []
+        self._left: List[int] = []  # of each bucket: gradients that are not made yet
+        self._copies: List[List[Any]] = []  # of each bucket that is made: when it is copied
+        self._announced = 0
+        if sum(self._sizes) > _BUCKET:
+            self._watch()
+        if isinstance(self._sums, _ByHand) and self._sums.dist is not None:  # in a job all begin with the state of one
+            for tensor in [*model.parameters(), *model.buffers()] if hasattr(model, "buffers") else model:
+                self._sums.dist.broadcast(tensor.detach(), 0)
+
+    def _parts_of(self, memory: Any) -> Tuple[Any, List[Any]]:
+        import torch
+
+        has, *parts = torch.frombuffer(memory, dtype=torch.float32, count=sum(self._sizes)).split(self._sizes)
+        return has, [part.view(parameter.shape) for part, (_, parameter) in zip(parts, self._all)]
+
+    def _watch(self) -> None:
+        import torch
+
+        begin = end = sum(self._sizes)
+        self._nodes = []
+        for i in reversed(range(len(self._all))):
+            begin -= self._sizes[i + 1]
+            self._bucket_of.insert(0, len(self._buckets))
+            if end - begin >= _BUCKET:
+                self._buckets.append((begin, end - begin))
+                end = begin
+            with torch.enable_grad():  # as DistributedDataParallel does: there is no other hook before PyTorch 2.1
+                node = self._all[i][1].expand_as(self._all[i][1]).grad_fn.next_functions[0][0]
+            node.register_hook(lambda *_, i=i: self._hook(i))
+            self._nodes.append(node)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._left = [self._bucket_of.count(bucket) for bucket in range(len(self._buckets) + 1)]
+        self._copies, self._announced = [], 0
+
+    def _hook(self, i: int) -> None:
+        """In a backward pass: parameter i has its gradient."""
+        batch = _current
+        if batch is None or batch.samples is not None or not batch.size or not batch._whole:
+            return
+        grad = self._all[i][1].grad
+        self._made[i] = (grad, -1 if i in self._made else grad._version)
+        if not self._early:
+            return
+        self._put(i, batch.size)
+        self._left[self._bucket_of[i]] -= 1
+        while len(self._copies) < len(self._buckets) and not self._left[len(self._copies)]:
+            self._copies.append([stream.record_event() for stream in self._streams.values()])
+        while self._announced < len(self._copies) and all(copy.query() for copy in self._copies[self._announced]):
+            self._sums.final(*self._buckets[self._announced])
+            self._announced += 1
+
+    def _put(self, i: int, size: int) -> None:
+        """The gradient of a mean over so many rows, as a sum over them."""
+        import torch
+
+        grad, there = self._all[i][1].grad.detach(), self._puts[i]
+        if grad.is_sparse:
+            raise Error("parameter %s has a sparse gradient, and sums are dense: leave sparse=True out" %
+                        self._all[i][0])
+        if grad.is_cuda:
+            stream = self._streams.get(grad.device)
+            if stream is None:
+                stream = self._streams[grad.device] = torch.cuda.Stream(grad.device)
+            stream.wait_stream(torch.cuda.current_stream(grad.device))
+            with torch.cuda.stream(stream):
+                there.copy_(grad.float() * size, non_blocking=True)
+            grad.record_stream(stream)
+        elif grad.dtype == torch.float32:
+            torch.mul(grad, size, out=there)
+        else:
+            there.copy_(grad).mul_(size)
+
+    def sum(self, batch: Batch) -> None:
+        import torch
+
+        with torch.no_grad():
+            self._gather(batch)
+            sums, batch.samples = self._sums.sum(batch)
+            has, parts = self._parts_of(sums)
+            for (_, parameter), some, part in zip(self._all, has.tolist(), parts):
+                grad = parameter.grad
+                if not some:
+                    parameter.grad = None
+                    continue
+                if grad is None:
+                    grad = parameter.grad = torch.empty_like(parameter)
+                if grad.is_cuda or grad.dtype != torch.float32:
+                    grad.copy_(part / batch.samples)  # a sum of halves may be too large for one
+                else:
+                    torch.div(part, batch.samples, out=grad)
+
+    def _gather(self, batch: Batch) -> None:
+        import torch
+
+        for name, parameter in self._frozen:
+            if parameter.requires_grad:
+                raise Error("parameter %s was frozen when batches(sums=) was called, and is not now" % name)
+        changed = False
+        has = [parameter.grad is not None and batch.size > 0 for _, parameter in self._all]
+        self._has.copy_(torch.tensor(has))
+        for i, (_, parameter) in enumerate(self._all):
+            grad = parameter.grad
+            made = self._made.get(i)
+            if made is not None and (made[0] is not grad or made[1] != grad._version):
+                changed = True
+            if not has[i]:
+                self._puts[i].zero_()  # the mean over no rows may be no number
+            elif made is None or not self._early:
+                self._put(i, batch.size)
+        if changed and self._early:
+            raise Error("iteration %d: gradients were changed between backward() and batch.sum(), after they were "
+                        "announced. Clipping and the like come behind batch.sum(); a batch that needs more than one "
+                        "backward() takes batch.parts()" % batch.iteration)
+        if self._made:
+            self._early = not changed if self._early is None else self._early
+            self._made.clear()
+            self._begin()
+        for stream in self._streams.values():
+            stream.synchronize()
 
 
 # ---- PyTorch ----

@@ -8,6 +8,10 @@ it is told to, and starts all of them again from the last checkpoint. The words 
 agent(1), so a trainer in any language will do; --say shows the conversation. Nothing is kept: this
 tries a trainer, it is no way to train one.
 
+A trainer that says `sums` (paceline.batches(sums=model)) is tried as in a job with SYNC=allreduce:
+a rank that is killed takes nobody back. The others go on without it, and two iterations later it is
+given the state of one of them.
+
 At the end: `rehearsal iterations= samples= checkpoints= restarts= repeated= loss=`, and 0 when all
 trainers ended well. 65: a trainer broke the rules, and is told how. 75: it died too often. 78: the
 command can't be run, or a checkpoint has no place.
@@ -15,6 +19,7 @@ command can't be run, or a checkpoint has no place.
 from __future__ import annotations
 
 import argparse
+import mmap
 import os
 import selectors
 import signal
@@ -23,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from array import array
 from typing import Any, Dict, List, Optional, Tuple
 
 import paceline
@@ -52,11 +58,17 @@ class Rank:
         self.takes_part = False  # also without rows
         self.holds: Optional[List[Range]] = None  # a batch that is not done
         self.loss: Optional[float] = None
-        self.saving = False
+        self.saves: List[Optional[Checkpoint]] = []  # asked for and not answered; None: its state, for others
         self.resume: Optional[Tuple[str, int]] = None
         self.pauses = 0.0  # until then at most, as it has said
         self.ended = False  # it knows that all is done
         self.closed = False
+        # with sums:
+        self.memory: Optional[mmap.mmap] = None  # where it puts its gradients
+        self.finals: List[Tuple[int, bytes]] = []  # floats from there on that are not to change any more
+        self.since = 0  # from this iteration on it is waited for
+        self.whole = False  # it has the state of the iteration that comes next
+        self.joins = False  # it loads that state
 
     def place(self) -> str:
         return "rank %d, line %d" % (self.number, self.line)
@@ -65,9 +77,9 @@ class Rank:
 class Checkpoint:
     """A moment of the job, and who saved what of it."""
 
-    def __init__(self, iteration: int, at: int, directory: str, ranks: int) -> None:
+    def __init__(self, iteration: int, at: int, directory: str, ranks: List[Rank]) -> None:
         self.iteration, self.at, self.directory = iteration, at, directory
-        self.waits_for = set(range(ranks))
+        self.waits_for = {rank.number for rank in ranks}
         self.paths: Dict[int, str] = {}
         self.failed = False
 
@@ -86,6 +98,11 @@ class Rehearsal:
         self.restarts = self.repeated = self.checkpoints = 0
         self.killed = False  # the death that comes next is ours
         self.loss: Optional[float] = None
+        self.floats = 0  # with sums: how many; then iterations are those of the functions for sums below
+        self.back: List[Range] = []  # rows of ranks that died with them
+        self.due = False  # a checkpoint, with the next batch
+        self.state: Optional[int] = None  # memory in which a rank writes its state for those that join
+        self.result = -1  # two sums of all ranks: of the iteration before, and this one's
         self.choose = selectors.DefaultSelector()
 
     # -- processes --
@@ -94,42 +111,50 @@ class Rehearsal:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
+        self.began = self.iteration
+        self.port, self.floats, self.back, self.due, self.state = port, 0, [], False, None
         for number in range(self.o.ranks):
-            reads, their_out = os.pipe()
-            their_in, writes = os.pipe()
-            path = os.path.dirname(os.path.abspath(__file__))
-            env = dict(os.environ, PACELINE_IN=str(their_in), PACELINE_OUT=str(their_out),
-                       PACELINE_ID="w%d" % number, RANK=str(number), WORLD_SIZE=str(self.o.ranks),
-                       LOCAL_RANK=str(number), LOCAL_WORLD_SIZE=str(self.o.ranks),
-                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-                       PYTHONPATH=os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")])))
-            env.pop("PACELINE_RESUME", None)
             resume = None
             if self.cut is not None and self.cut.paths:
                 saved = self.cut.paths
                 resume = (saved.get(number, saved[min(saved)]), self.cut.iteration)
-                env["PACELINE_RESUME"] = resume[0]
-            process = subprocess.Popen(self.o.command, env=env, pass_fds=(their_in, their_out),
-                                       start_new_session=True)
-            os.close(their_in)
-            os.close(their_out)
-            rank = Rank(number, process, reads, writes)
-            rank.resume = resume
-            self.ranks.append(rank)
-            self.choose.register(reads, selectors.EVENT_READ, rank)
+            self.ranks.append(self.begin(number, resume))
+
+    def begin(self, number: int, resume: Optional[Tuple[str, int]]) -> Rank:
+        reads, their_out = os.pipe()
+        their_in, writes = os.pipe()
+        path = os.path.dirname(os.path.abspath(__file__))
+        env = dict(os.environ, PACELINE_IN=str(their_in), PACELINE_OUT=str(their_out),
+                   PACELINE_ID="w%d" % number, RANK=str(number), WORLD_SIZE=str(self.o.ranks),
+                   LOCAL_RANK=str(number), LOCAL_WORLD_SIZE=str(self.o.ranks),
+                   MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.port),
+                   PYTHONPATH=os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")])))
+        env.pop("PACELINE_RESUME", None)
+        if resume is not None:
+            env["PACELINE_RESUME"] = resume[0]
+        process = subprocess.Popen(self.o.command, env=env, pass_fds=(their_in, their_out), start_new_session=True)
+        os.close(their_in)
+        os.close(their_out)
+        rank = Rank(number, process, reads, writes)
+        rank.resume = resume
+        self.choose.register(reads, selectors.EVENT_READ, rank)
+        return rank
 
     def stop(self) -> None:
         for rank in self.ranks:
-            try:
-                os.killpg(rank.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            rank.process.wait()
-            if not rank.closed:
-                self.choose.unregister(rank.reads)
-                os.close(rank.reads)
-            os.close(rank.writes)
+            self.end(rank)
         self.ranks = []
+
+    def end(self, rank: Rank) -> None:
+        try:
+            os.killpg(rank.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        rank.process.wait()
+        if not rank.closed:
+            self.choose.unregister(rank.reads)
+            os.close(rank.reads)
+        os.close(rank.writes)
 
     # -- words --
 
@@ -159,8 +184,9 @@ class Rehearsal:
                 raise Broken("rank %d ended with exit status %d, a mistake that would come again" %
                              (rank.number, status))
             if not rank.ended or status != 0:
-                raise Died("rank %d ended %s (%s)" % (rank.number, "before all was trained" if not rank.ended
-                           else "badly", "signal %d" % -status if status < 0 else "exit status %d" % status))
+                self.lost(rank, "rank %d ended %s (%s)" % (
+                    rank.number, "before all was trained" if not rank.ended else "badly",
+                    "signal %d" % -status if status < 0 else "exit status %d" % status))
             return
         *lines, rank.unread = (rank.unread + data).split(b"\n")
         if any(len(line) >= paceline.LINE_MAX for line in [*lines, rank.unread]):
@@ -189,9 +215,18 @@ class Rehearsal:
             if rank.resume is not None:
                 self.say(rank, "resume", path=rank.resume[0], iteration=rank.resume[1])
                 rank.resume = None
-        elif kind == "step":
+        elif kind == "sums":
+            self.sums(rank, int(fields.get("floats", 0)))
+        elif kind == "final":
+            self.final(rank, int(fields.get("begin", -1)), int(fields.get("count", 0)))
+        elif kind == ("sum" if rank.memory else "step"):
             if rank.holds is None:
-                raise Broken("%s: step without a batch" % rank.place())
+                raise Broken("%s: %s without a batch" % (rank.place(), kind))
+            for at, floats in rank.finals:
+                if rank.memory is not None and rank.memory[at:at + len(floats)] != floats:
+                    raise Broken("%s: floats %d to %d have changed since they were said to be final" % (
+                        rank.place(), at // 4, (at + len(floats)) // 4 - 1))
+            rank.finals = []
             loss = fields.get("loss")
             try:
                 rank.loss = float(loss) if loss else None
@@ -199,24 +234,22 @@ class Rehearsal:
                 raise Broken("%s: loss=%s is no number" % (rank.place(), loss)) from None
             rank.asks = kind
         elif kind in ("saved", "failed"):
-            if not rank.saving or self.saving is None:
+            if not rank.saves:
                 raise Broken("%s: %s, and nobody asked for a checkpoint" % (rank.place(), kind))
-            rank.saving = False
-            path = fields.get("path")
-            if path is not None:
-                path = os.path.join(self.saving.directory, "w%d" % rank.number, path)
-                if not os.path.exists(path):
-                    raise Broken("%s: saved path=%s: not there" % (rank.place(), path))
-                self.saving.paths[rank.number] = path
+            checkpoint, path = rank.saves.pop(0), fields.get("path")
             if kind == "failed":
-                print("rehearsal: checkpoint given up: %s" % fields.get("why", ""), file=sys.stderr)
-                self.saving.failed = True
-            self.saving.waits_for.discard(rank.number)
-            if not self.saving.waits_for:
-                if not self.saving.failed:
-                    self.cut = self.saving
-                    self.checkpoints += 1
-                self.saving = None
+                print("rehearsal: %s given up: %s" % ("state" if checkpoint is None else "checkpoint",
+                                                      fields.get("why", "")), file=sys.stderr)
+            if checkpoint is None:
+                self.given(rank, path if kind == "saved" else None)
+            else:
+                if path is not None:
+                    path = os.path.join(checkpoint.directory, "w%d" % rank.number, path)
+                    if not os.path.exists(path):
+                        raise Broken("%s: saved path=%s: not there" % (rank.place(), path))
+                    checkpoint.paths[rank.number] = path
+                checkpoint.failed = checkpoint.failed or kind == "failed"
+                self.saved(rank, checkpoint)
             self.say(rank, "ok")
         elif kind == "pause":
             seconds = float(fields.get("seconds", 1800))
@@ -225,9 +258,20 @@ class Rehearsal:
         else:
             self.say(rank, "err", code="unknown-request")
 
+    def saved(self, rank: Rank, checkpoint: Checkpoint) -> None:
+        checkpoint.waits_for.discard(rank.number)
+        if not checkpoint.waits_for:
+            if not checkpoint.failed:
+                self.cut = checkpoint
+                self.checkpoints += 1
+            self.saving = None
+
     # -- iterations: all ranks begin, all ranks end --
 
     def go_on(self) -> None:
+        if self.floats:
+            self.go_on_summing()
+            return
         if not all(rank.asks for rank in self.ranks if not rank.ended):
             return
         if all(rank.ended for rank in self.ranks):
@@ -254,37 +298,52 @@ class Rehearsal:
                     rank.ended = True
                     self.say(rank, "ok", state="end")
             return
-        cuts: List[List[Range]] = []
-        for rank in self.ranks:
-            ranges: List[Range] = []
-            sizes = self.o.size[self.iteration % len(self.o.size)]
-            want = sizes[rank.number % len(sizes)]
-            while want and self.at < self.all:
-                epoch, begin = divmod(self.at, self.o.samples)
-                take = min(want, self.o.samples - begin)
-                if self.o.shuffle:
-                    ranges.append(Range(0, self.o.samples, epoch + 1, begin, take))
-                else:
-                    ranges.append(Range(begin, take))
-                self.at += take
-                want -= take
-            cuts.append(ranges)
+        cuts = [self.cut_rows(rank) for rank in self.ranks]
         samples = sum(r.count for ranges in cuts for r in ranges)
         for rank, ranges in zip(self.ranks, cuts):
-            rank.asks = None
             size = sum(r.count for r in ranges)
             if not size and not rank.takes_part:
+                rank.asks = None
                 self.say(rank, "ok", state="wait")
                 continue
-            rank.holds = ranges
-            self.say(rank, "batch", iteration=self.iteration, size=size, accum=self.o.accum,
-                     weight="%.17g" % (len(self.ranks) * size / samples), lr_scale=1)
-            for r in ranges:
-                if r.seed is None:
-                    self.say(rank, "range", begin=r.begin, length=r.length)
-                else:
-                    self.say(rank, "range", begin=r.begin, length=r.length, seed=r.seed, skip=r.skip, take=r.take)
-            self.say(rank, "ok")
+            self.deal(rank, ranges, len(self.ranks) * size / samples)
+        self.kill()
+
+    def cut_rows(self, rank: Rank) -> List[Range]:
+        """The rows that come next, for this rank."""
+        ranges: List[Range] = []
+        sizes = self.o.size[self.iteration % len(self.o.size)]
+        want = sizes[rank.number % len(sizes)]
+        while want and self.back:
+            r = self.back.pop(0)
+            take = min(want, r.count)
+            ranges.append(r._replace(skip=r.skip, take=take))
+            if take < r.count:
+                self.back.insert(0, r._replace(skip=r.skip + take, take=r.count - take))
+            want -= take
+        while want and self.at < self.all:
+            epoch, begin = divmod(self.at, self.o.samples)
+            take = min(want, self.o.samples - begin)
+            if self.o.shuffle:
+                ranges.append(Range(0, self.o.samples, epoch + 1, begin, take))
+            else:
+                ranges.append(Range(begin, take))
+            self.at += take
+            want -= take
+        return ranges
+
+    def deal(self, rank: Rank, ranges: List[Range], weight: float) -> None:
+        rank.asks, rank.holds = None, ranges
+        self.say(rank, "batch", iteration=self.iteration, size=sum(r.count for r in ranges), accum=self.o.accum,
+                 weight="%.17g" % weight, lr_scale=1)
+        for r in ranges:
+            if r.seed is None:
+                self.say(rank, "range", begin=r.begin + r.skip, length=r.count)
+            else:
+                self.say(rank, "range", begin=r.begin, length=r.length, seed=r.seed, skip=r.skip, take=r.take)
+        self.say(rank, "ok")
+
+    def kill(self) -> None:
         for kill in self.kills:
             if kill[1] == self.iteration:
                 self.kills.remove(kill)
@@ -294,29 +353,143 @@ class Rehearsal:
 
     def close(self) -> None:
         """All with a batch have trained it."""
-        self.iteration += 1
-        stepped = [rank for rank in self.ranks if rank.asks == "step"]
-        sizes = {rank: sum(r.count for r in rank.holds or []) for rank in stepped}
-        losses = [(rank.loss, sizes[rank]) for rank in stepped if rank.loss is not None]
-        if losses:
-            self.loss = sum(loss * size for loss, size in losses) / max(1, sum(size for _, size in losses))
-            if self.o.losses:
-                print("row iteration=%d loss=%.9g" % (self.iteration, self.loss), flush=True)
-        due = self.o.save_every and self.iteration % self.o.save_every == 0 and self.saving is None
-        if due:
-            place = os.path.join(self.directory, "%08d.%d" % (self.iteration, self.restarts))
-            self.saving = Checkpoint(self.iteration, self.at, place, len(self.ranks))
+        self.trained()
+        if self.due:
+            self.save(self.ranks)
         for rank in self.ranks:
-            if due and self.saving is not None and rank.asks:
-                path = os.path.join(self.saving.directory, "w%d" % rank.number)
-                os.makedirs(path)
-                rank.saving = True
-                self.say(rank, "save", path=path, iteration=self.iteration)
             if rank.asks == "step":
                 self.say(rank, "ok", iteration=self.iteration)
             elif rank.asks == "next":
                 self.say(rank, "ok", state="wait")
             rank.holds = rank.asks = None
+
+    def trained(self) -> None:
+        self.iteration += 1
+        sizes = {rank: sum(r.count for r in rank.holds or []) for rank in self.ranks if rank.asks != "next"}
+        losses = [(rank.loss, size) for rank, size in sizes.items() if rank.loss is not None and size]
+        if losses:
+            self.loss = sum(loss * size for loss, size in losses) / sum(size for _, size in losses)
+            if self.o.losses:
+                print("row iteration=%d loss=%.9g" % (self.iteration, self.loss), flush=True)
+        if self.o.save_every and self.iteration % self.o.save_every == 0 and self.saving is None:
+            self.due = True
+
+    def save(self, ranks: List[Rank]) -> None:
+        """A checkpoint of these ranks, with their next answer."""
+        self.due = False
+        place = os.path.join(self.directory, "%08d.%d" % (self.iteration, self.restarts))
+        self.saving = Checkpoint(self.iteration, self.at, place, ranks)
+        for rank in ranks:
+            path = os.path.join(place, "w%d" % rank.number)
+            os.makedirs(path)
+            rank.saves.append(self.saving)
+            self.say(rank, "save", path=path, iteration=self.iteration)
+
+    # -- iterations of ranks whose gradients are summed here --
+
+    def sums(self, rank: Rank, floats: int) -> None:
+        if floats < 1 or rank.memory is not None or self.floats not in (0, floats):
+            raise Broken("%s: sums floats=%d%s" % (rank.place(), floats, ", and other ranks have %d" % self.floats
+                                                   if self.floats else ""))
+        if not self.floats:
+            self.floats = floats
+            self.result = self.file(8 * floats)
+        handle = self.file(4 * floats)
+        rank.memory = mmap.mmap(handle, 4 * floats)
+        self.say(rank, "ok", path=self.path(handle), bytes=4 * floats)
+
+    def file(self, size: int) -> int:
+        handle = os.memfd_create("rehearsal")
+        os.ftruncate(handle, size)
+        return handle
+
+    def path(self, handle: int) -> str:
+        return "/proc/%d/fd/%d" % (os.getpid(), handle)
+
+    def final(self, rank: Rank, begin: int, count: int) -> None:
+        if rank.memory is None or rank.holds is None or begin < 0 or count < 1 or begin + count > self.floats:
+            raise Broken("%s: final begin=%d count=%d" % (rank.place(), begin, count))
+        rank.finals.append((4 * begin, rank.memory[4 * begin:4 * (begin + count)]))
+
+    def lost(self, rank: Rank, why: str) -> None:
+        """Nobody is taken back if another rank has the state."""
+        if not any(other.whole and other is not rank and not other.closed for other in self.ranks) or rank.ended \
+                or self.restarts >= self.o.restarts:
+            raise Died(why)
+        print("rehearsal: %s" % why, file=sys.stderr)
+        self.end(rank)
+        self.restarts, self.killed = self.restarts + 1, False
+        self.back += rank.holds or []
+        for checkpoint in rank.saves:
+            if checkpoint is None:
+                self.state = None  # another rank is asked, before the next iteration
+            else:
+                checkpoint.failed = True
+                self.saved(rank, checkpoint)
+        self.ranks[rank.number] = fresh = self.begin(rank.number, None)
+        fresh.since = self.iteration + 2
+
+    def given(self, rank: Rank, path: Optional[str]) -> None:
+        """A rank has written its state, for all that wait for one."""
+        state, self.state = self.state, None
+        if state is None or path != self.path(state) or not os.fstat(state).st_size:
+            raise Broken("%s: has not written its state, which other ranks wait for" % rank.place())
+        for other in self.ranks:
+            if other.asks == "next" and not other.whole:
+                other.asks, other.joins = None, True
+                self.say(other, "resume", path=path, iteration=self.iteration)
+                self.say(other, "ok", state="wait")
+
+    def go_on_summing(self) -> None:
+        if any(rank.holds is not None for rank in self.ranks):
+            for rank in self.ranks:
+                if rank.joins and rank.asks == "next":
+                    rank.joins, rank.whole = False, True
+                    self.deal(rank, self.cut_rows(rank), 1)
+            if self.state is None and not any(rank.joins or rank.holds is not None and rank.asks != "sum"
+                                              for rank in self.ranks):
+                self.commit()
+            return
+        over = self.at == self.all and not self.back
+        there = [rank for rank in self.ranks if over or rank.since <= self.iteration]
+        if not all(rank.asks for rank in there):
+            return
+        for rank in there:
+            if rank.memory is None or not rank.takes_part:
+                raise Broken("%s: other ranks have said sums, and this one has not, or it said next without empty=1" %
+                             rank.place())
+            if rank.joins or self.iteration == self.began and (self.cut is not None or rank.number == 0):
+                rank.joins, rank.whole = False, True
+        members = [rank for rank in there if rank.whole]
+        if self.due and not self.back and self.saving is None:
+            self.save(members[:1])
+        if self.state is None and len(members) < len(there):
+            self.state = self.file(0)
+            members[0].saves.append(None)
+            self.say(members[0], "save", path=self.path(self.state), iteration=self.iteration)
+        if not over:
+            for rank in members:
+                self.deal(rank, self.cut_rows(rank), 1)
+            self.kill()
+            return
+        done = self.saving is None and self.state is None
+        for rank in members:
+            if done or rank.saves:
+                rank.asks, rank.ended = None, done
+                self.say(rank, "ok", state="end" if done else "wait")
+
+    def commit(self) -> None:
+        members = [rank for rank in self.ranks if rank.holds is not None]
+        samples = {rank: sum(r.count for r in rank.holds or []) for rank in members}
+        parts = [array("f", rank.memory[:]) for rank in members if rank.memory is not None and samples[rank]]
+        sums = array("f", map(sum, zip(*parts)) if parts else bytes(4 * self.floats))
+        offset = 4 * self.floats * (self.iteration % 2)
+        os.pwrite(self.result, sums.tobytes(), offset)
+        self.trained()
+        for rank in members:
+            rank.holds = rank.asks = None
+            self.say(rank, "ok", iteration=self.iteration, samples=sum(samples.values()), path=self.path(self.result),
+                     offset_bytes=offset)
 
     def silent(self) -> str:
         owing = [rank for rank in self.ranks if not rank.asks and not rank.closed]
