@@ -714,6 +714,10 @@ gradients() {
 		half.grad = torch.full((2,), 100.0, dtype=torch.float16)
 		batch_of([half], 3000).sum()
 		assert half.grad.tolist() == [100, 100]
+		batch = batch_of([half])
+		batch.size = 0
+		batch.sum()
+		assert half.grad.tolist() == [0, 0]
 		# Clipping, or a second backward(): seen in the first batch, nothing is announced; later it is too late.
 		def train(*changes):
 		    weight = nn.Parameter(torch.ones(9))

@@ -1141,18 +1141,19 @@ class _Gradients:
         with torch.no_grad():
             self._gather(batch)
             sums, batch.samples = self._sums.sum(batch)
+            rows = max(batch.samples, 1)
             has, parts = self._parts_of(sums)
             for (_, parameter), some, part in zip(self._all, has.tolist(), parts):
                 grad = parameter.grad
-                if not some:
+                if not some and batch.samples:  # of no rows at all each gradient is 0, so that an AMP scaler finds some
                     parameter.grad = None
                     continue
                 if grad is None:
                     grad = parameter.grad = torch.empty_like(parameter)
                 if grad.is_cuda or grad.dtype != torch.float32:
-                    grad.copy_(part / batch.samples)  # a sum of halves may be too large for one
+                    grad.copy_(part / rows)  # a sum of halves may be too large for one
                 else:
-                    torch.div(part, batch.samples, out=grad)
+                    torch.div(part, rows, out=grad)
 
     def _gather(self, batch: Batch) -> None:
         import torch
