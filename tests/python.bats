@@ -777,6 +777,19 @@ a, b = torch.load("one.pt"), torch.load("other.pt")
 assert a.keys() == b.keys() and all(torch.allclose(a[k], b[k], rtol=1e-4, atol=1e-5) for k in a)'
 }
 
+@test "example: sums of ranks that are killed and come back end where one process does" {
+	need torch
+	points 400
+	rehearse --samples 360 --size 50 --epochs 3 --shuffle -- $python "$EXAMPLES/torch-sums.py" rows.csv one.pt
+	# killed: when it has rows; while another one joins; while it writes its state for that one
+	rehearse --samples 360 --size 20,5,25 --ranks 3 --epochs 3 --shuffle --save-every 4 --kill 1@6 --kill 0@8 \
+		--kill 2@18 -- $python "$EXAMPLES/torch-sums.py" rows.csv other.pt >out 2>err
+	grep -q ' samples=1080 .* restarts=3 repeated=0 ' out
+	$python -c 'import torch
+a, b = torch.load("one.pt"), torch.load("other.pt")
+assert a.keys() == b.keys() and all(torch.allclose(a[k], b[k], rtol=0.1, atol=0.05) for k in a)'
+}
+
 @test "example: scikit-learn's partial_fit goes on after kill -9" {
 	need sklearn
 	points 400
@@ -790,18 +803,18 @@ assert pickle.load(open("model.pickle", "rb")).score(data[:, 1:], data[:, 0]) > 
 
 @test "the difference in the page makes the example out of a common script" {
 	local name
-	for name in torch-train torch-ddp; do
+	for name in torch-train torch-ddp torch-sums; do
 		cp "$EXAMPLES/$name.py" .
 		sed -n "/^--- $name.py/,/^\.Ed/{/^\.Ed/d;p}" "$PACELINE_ROOT/man/paceline-trainers.7" |
 			sed 's/\\e/\\/g' >"$name.diff"
 		patch -R "$name.py" "$name.diff"
-		[ "$(grep -c '^+' "$name.diff")" -le 14 ]
+		[ "$(diff -wB "$name.py" "$EXAMPLES/$name.py" | grep -c '^>.*[^ ]')" -le 12 ]
 		not grep -q '^[^ #"]*paceline' <(sed '1,/^import sys/d' "$name.py")
 	done
 	need torch
 	points 100
 	export RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000))
-	for name in torch-train torch-ddp; do
+	for name in torch-train torch-ddp torch-sums; do
 		$python "$name.py" rows.csv plain.pt
 		[ -s plain.pt ]
 		rm plain.pt
@@ -814,9 +827,39 @@ assert pickle.load(open("model.pickle", "rb")).score(data[:, 1:], data[:, 0]) > 
 	$python "$EXAMPLES/torch-train.py" rows.csv a.pt
 	RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000)) \
 		$python "$EXAMPLES/torch-ddp.py" rows.csv b.pt
+	$python "$EXAMPLES/torch-sums.py" rows.csv c.pt
 	$python -c 'import torch
 a, b = torch.load("a.pt"), torch.load("b.pt")
-assert all(torch.allclose(a[k], b[k], rtol=1e-4, atol=1e-6) for k in a)'
+assert all(torch.allclose(a[k], b[k], rtol=1e-4, atol=1e-6) for k in a)
+assert torch.load("c.pt").keys() == a.keys()'
+}
+
+@test "torch: sums by hand: what torch.distributed has, from the parameters of rank 0" {
+	need torch
+	cat >hand.py <<-'END'
+		import os, torch, torch.distributed as dist, paceline
+		from torch import nn
+		rank = int(os.environ["RANK"])
+		dist.init_process_group("gloo", "file://" + os.path.abspath("meet"), rank=rank, world_size=3)
+		torch.manual_seed(rank)
+		model = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1))
+		rows = 0
+		for batch in paceline.batches(state={}, sums=model, samples=7, size=2):
+		    x = torch.tensor(batch.rows, dtype=torch.float).unsqueeze(1)
+		    model.zero_grad()
+		    if batch.size: model(x).mean().backward()
+		    batch.sum()
+		    rows += batch.samples
+		    for p in model.parameters(): p.data -= 0.1 * p.grad
+		assert rows == 7
+		torch.save([p.detach() for p in model.parameters()], "hand%d" % rank)
+		dist.destroy_process_group()
+	END
+	for RANK in 0 1 2; do RANK=$RANK WORLD_SIZE=3 $python hand.py 2>err$RANK & done
+	wait
+	$python -c 'import torch
+a, b, c = (torch.load("hand%d" % rank) for rank in range(3))
+assert all(torch.equal(p, q) and torch.equal(p, r) for p, q, r in zip(a, b, c))'
 }
 
 # ---- jobs ----

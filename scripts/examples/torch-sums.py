@@ -22,7 +22,6 @@ with open(sys.argv[1]) as file:
 split = len(rows) * 9 // 10
 data = TensorDataset(rows[:split, 1:], rows[:split, 0])
 held_x, held_y = rows[split:, 1:], rows[split:, 0]
-is_first = os.environ.get("RANK", "0") == "0"
 
 torch.manual_seed(1)
 model = nn.Sequential(nn.Linear(rows.shape[1] - 1, 16), nn.ReLU(), nn.Linear(16, 1))
@@ -38,9 +37,7 @@ def validate():
         loss = loss_of(model(held_x).squeeze(1), held_y).item()
     model.train()
     if loss < best["loss"]:
-        best["loss"] = loss
-        if is_first:
-            torch.save(model.state_dict(), sys.argv[2])
+        best.update(loss=loss, model={name: value.clone() for name, value in model.state_dict().items()})
 
 
 state = {"model": model, "optimizer": optimizer, "schedule": schedule, "best": best}
@@ -55,3 +52,6 @@ for batch, (x, y) in paceline.Loader(batches, data):
     schedule.step()
     if (batch.iteration + 1) % 5 == 0:
         validate()
+
+if os.environ.get("RANK", "0") == "0":
+    torch.save(best["model"], sys.argv[2])
