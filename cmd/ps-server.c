@@ -501,6 +501,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 	ps.bsp = s->lead.gate.sync == GATE_BSP;
 	ps.store = n->store;
 	ps.hosts = s->hosts;
+	ps.socket = s->socket;
 	ps.level = (int)s->level;
 	ps.empty = !s->restore && !s->serve;
 	if (!s->lead_only && ps_new(&n->ps, &ps, err) != 0)

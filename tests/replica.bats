@@ -368,7 +368,7 @@ SGD='--optimizer sgd --lr 1'
 	wait_for '[ "$(grep -c "^err code=bad-request.*floats" w.answers)" = 4 ]'
 	# All machines have less.
 	tell w "room $ME floats=1099511627776\n"
-	answered w '^err code=no-memory.*more than the memory of this machine'
+	answered w '^err code=no-memory.*bytes for two sums: Cannot allocate memory'
 	[ "$(ask r0.sock stat | field state)" = filling ]
 	tell w "room $ME floats=4\n"
 	answered w '^ok map-bytes=12288$'
@@ -399,6 +399,31 @@ SGD='--optimizer sgd --lr 1'
 		tell w "$line\n"
 	done
 	wait_for '[ "$(grep -c "^err code=unknown-request" w.answers)" = 3 ]'
+}
+
+@test "a state from a replica that sends what it should not, or nothing" {
+	replica r0 0/2 --sums
+	open w r0.sock
+	local i=0 answer
+	for answer in 'state iteration=1 bytes=9223372036854775807' 'state iteration=1 bytes=0' 'ok' 'err code=no-state\ttext' \
+		'state bytes=1' 'state iteration=1 bytes=5\nab'; do
+		i=$((i + 1))
+		printf '%s\n' '#!/bin/sh' "printf 'paceline role=ps-server version=1\n'" \
+			"head -n 1 >>said$i" "printf '$answer\n'" >"fake$i"
+		chmod +x "fake$i"
+		start "fake$i" socat "UNIX-LISTEN:r$i.sock,fork" "EXEC:./fake$i"
+		ready "r$i.sock"
+		tell w "state-get $ME attempt=$i from=r$i\n"
+		wait_for '[ "$(grep -c "^err code=no-state.*r$i.sock: ." w.answers)" = 1 ]'
+		[ "$(cat "said$i")" = "state-get incarnation=1 attempt=$i" ]
+	done
+	tell w "state-get $ME attempt=1 from=none\n"
+	answered w '^err code=no-state.*none.sock'
+	tell w "state-get $ME attempt=1 from=r0\n"
+	answered w '^err code=no-state.*attempt 1 is not here'
+	tell w "state $ME attempt=1 iteration=1 length=0\n"
+	tell w "state $ME attempt=1 iteration=1 length=5\n"
+	wait_for '[ "$(grep -c "^err code=bad-request" w.answers)" = 2 ]'
 }
 
 @test "restored from a checkpoint, it begins there" {

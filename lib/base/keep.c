@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -33,6 +34,21 @@ int keep_new(const char *name, struct error *err)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	return fd >= 0 ? fd : error_errno(err, ERROR_OS, name, "no file of memory");
+}
+
+int keep_fill(int fd, uint64_t bytes)
+{
+	struct sysinfo node;
+
+	if (bytes > INT64_MAX ||
+	    (sysinfo(&node) == 0 && bytes / node.mem_unit > (uint64_t)node.totalram + node.totalswap)) {
+		errno = ENOMEM;
+		return -1;
+	}
+	int rc;
+	while ((rc = fallocate(fd, 0, 0, (off_t)bytes)) != 0 && errno == EINTR)
+		;
+	return rc;
 }
 
 /* Sends a message with a descriptor; -1: without one. */

@@ -13,6 +13,7 @@
 #include "base/error.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define KEEP_VARIABLE "PACELINE_KEEPER" /* in a node's environment: the number of the socket */
 #define KEEP_LINK_MAX 4096
@@ -21,6 +22,9 @@
 int keep_socket(const char *number);
 /* A new file of memory. name: for keep_open(). */
 int keep_new(const char *name, struct error *err);
+/* Gets all memory of a file of memory, so that nobody is killed later who writes there. -1: errno;
+ * also if the machine has less than that, which is not tried, as other processes would pay. */
+int keep_fill(int fd, uint64_t bytes);
 /* Seals the file, so that nobody can change it; then it is held, and link leads to it. fd stays the
  * caller's. The holder first lets go of the file before; with fd -1 it does only that. */
 int keep_give(int keeper, const char *link, int fd, struct error *err);

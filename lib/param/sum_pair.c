@@ -1,6 +1,7 @@
 /* sum_pair: see sum_pair.h. */
 #include "param/sum_pair.h"
 
+#include "base/keep.h"
 #include "param/layout.h"
 
 #include <fcntl.h>
@@ -8,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #define PAGE ((size_t)4096)
@@ -36,19 +36,9 @@ static size_t sum_pair_length(uint64_t floats)
 	return (floats * sizeof(float) + PAGE - 1) / PAGE * PAGE;
 }
 
-/* The memory of all machines that we know is less than LAYOUT_DENSE_MAX; but a kernel that has to
- * find out how much less ends other processes for it. */
-static int fits(size_t bytes)
-{
-	struct sysinfo node;
-
-	return sysinfo(&node) != 0 ||
-	       bytes / node.mem_unit <= (uint64_t)node.totalram + node.totalswap;
-}
-
 static int get_memory(struct sum_pair *p)
 {
-	if (ftruncate(p->own_fd, (off_t)p->bytes) != 0 ||
+	if (keep_fill(p->own_fd, p->bytes) != 0 ||
 	    fcntl(p->own_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
 	    fchmod(p->own_fd, 0400) != 0)
 		return -1;
@@ -56,10 +46,7 @@ static int get_memory(struct sum_pair *p)
 	if (base == MAP_FAILED)
 		return -1;
 	p->base = base;
-	/* Advice only: without huge pages it is slower, not wrong. */
-	(void)madvise(base, p->bytes, MADV_HUGEPAGE);
-	(void)madvise(base, p->bytes, MADV_POPULATE_WRITE);
-	return fallocate(p->own_fd, 0, 0, (off_t)p->bytes);
+	return 0;
 }
 
 int sum_pair_make(struct sum_pair *p, uint64_t floats, uint64_t incarnation, struct error *err)
@@ -71,10 +58,6 @@ int sum_pair_make(struct sum_pair *p, uint64_t floats, uint64_t incarnation, str
 		return error_set(err, ERROR_DATA, NULL, "floats=%llu is not 1 to %llu",
 				 (unsigned long long)floats, (unsigned long long)LAYOUT_DENSE_MAX);
 	p->bytes = SUM_PAIR_AT + 2 * sum_pair_length(floats);
-	if (!fits(p->bytes))
-		return error_set(err, ERROR_OS, NULL,
-				 "two sums of %llu floats are more than the memory of this machine",
-				 (unsigned long long)floats);
 	p->own_fd = memfd_create("paceline-sums", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	snprintf(again, sizeof again, "/proc/self/fd/%d", p->own_fd);
 	if (p->own_fd < 0 || get_memory(p) != 0 ||

@@ -48,6 +48,7 @@ struct ps_options {
 	int level;                      /* of the compression of checkpoints (param/planes.h) */
 	/* Its standby may be so many pushes behind; 0: it has all (standby.h). */
 	uint64_t divergence;
+	const char *socket;             /* where it serves; another replica is beside it */
 	int sums;                       /* it has no parameters ever, only sums (room.c); bsp */
 	int empty;                      /* it has no parameters yet, but others have them */
 	int followed;                   /* a standby may follow it also if the lead is here */

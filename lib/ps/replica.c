@@ -39,6 +39,8 @@ int ps_replica_new(struct ps_replica **out, struct ps *p, struct error *err)
 		   : p->options.empty ? REPLICA_EMPTY
 				      : REPLICA_SERVING;
 	r->sums.fd = r->sums.own_fd = -1;
+	for (size_t i = 0; i < PS_STATES; i++)
+		r->state_kept[i].fd = -1;
 	if (team_new(&r->team, cores < PS_THREADS ? cores : PS_THREADS, err) != 0 ||
 	    store_share(p->store, err) != 0 ||
 	    (p->options.fabric && fabric_client_new(&r->fabric, r, err) != 0)) {
@@ -61,6 +63,7 @@ void ps_replica_stop(struct ps_replica *r)
 	if (!r)
 		return;
 	fill_stop(r);
+	ps_state_stop(r);
 	fabric_client_stop(r->fabric);
 	round_stop(r);
 }
@@ -72,6 +75,7 @@ void ps_replica_free(struct ps_replica *r)
 	early_drop(r, NULL, UINT64_MAX);
 	round_free(r);
 	ps_room_free(r);
+	ps_state_free(r);
 	fill_free(r);
 	fabric_client_free(r->fabric);
 	if (r->memory)
@@ -164,5 +168,9 @@ const struct verb ps_sums_verbs[] = {
 	 "a rank: so long is a gradient; the last two sums, to be read where they lie: a descriptor "
 	 "comes with the answer"},
 	{"look", "", "", ps_room_on_look, 0, "the same memory"},
+	{"state", "incarnation attempt iteration length", "", ps_state_on_state, 0,
+	 "a rank: what its trainer has saved for another one; its descriptor comes with the request"},
+	{"state-get", "incarnation attempt", "from", ps_state_on_get, 0,
+	 "a rank: that memory, also from another replica; without from, a replica: its bytes"},
 };
 const size_t ps_sums_verb_count = sizeof ps_sums_verbs / sizeof *ps_sums_verbs;

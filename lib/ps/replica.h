@@ -22,6 +22,7 @@
 #include "ps/ps_internal.h"
 #include "ps/stage.h"
 
+#define PS_STATES 2 /* the last ones are kept */
 #define REPLICA_BUCKET ((size_t)1 << 20) /* floats that are summed over hosts together */
 
 struct ps_replica;
@@ -29,6 +30,7 @@ struct early;
 struct fabric_client;
 struct fill;
 struct copies;
+struct fetch;
 
 enum replica_state { REPLICA_EMPTY, REPLICA_FILLING, REPLICA_SERVING };
 
@@ -76,6 +78,12 @@ struct round {
 	struct timer *turn;
 };
 
+/* What a trainer has saved for another one, in sealed memory. */
+struct ps_state {
+	uint64_t attempt, iteration, length;
+	int fd; /* -1: none */
+};
+
 struct ps_replica {
 	struct ps *ps;
 	enum replica_state state;
@@ -90,6 +98,8 @@ struct ps_replica {
 	struct copies *copies;
 	struct sum_pair sums; /* with options.sums, from the first `room` on */
 	int newest;           /* which of them was committed last; the other is for the next */
+	struct ps_state state_kept[PS_STATES]; /* the last one first */
+	struct fetch *fetches;
 	struct store *gradient; /* as long as one of them, for all that asks for the parameters' length */
 };
 
@@ -135,6 +145,12 @@ float *ps_room_begin(struct ps_replica *r);
 /* It is whole; committed. */
 void ps_room_mark(struct ps_replica *r, enum sum_pair_state state);
 void ps_room_free(struct ps_replica *r);
+
+/* state.c, of a replica with sums only */
+void ps_state_on_state(struct request *rq, void *ps);
+void ps_state_on_get(struct request *rq, void *ps);
+void ps_state_stop(struct ps_replica *r);
+void ps_state_free(struct ps_replica *r);
 
 /* early.c */
 void early_on_part(struct request *rq, void *ps);

@@ -3,9 +3,11 @@
 
 #include "wire/transport.h"
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CHUNK_ROOM 4032    /* a pooled chunk with its head is a little under a page */
 #define POOL_MAX 256       /* free chunks kept: 1 MiB */
@@ -19,7 +21,7 @@ struct chunk {
 	void (*release)(void *arg);
 	void *arg;
 	int borrowed;
-	int pass; /* a descriptor that goes with the first byte, or -1 */
+	int pass; /* a descriptor of its own that goes with the first byte, or -1 */
 	char own[];
 };
 
@@ -49,6 +51,8 @@ static void chunk_free(struct chunk *k, struct chunk_pool *pool)
 {
 	if (k->release)
 		k->release(k->arg);
+	if (k->pass >= 0)
+		close(k->pass);
 	if (k->room == CHUNK_ROOM && pool->count < POOL_MAX) {
 		k->next = pool->free;
 		pool->free = k;
@@ -114,7 +118,11 @@ int output_put_with(struct output *o, struct chunk_pool *pool, const void *data,
 	struct chunk *k = chunk_new(pool, len > CHUNK_ROOM ? len : CHUNK_ROOM);
 	if (!k)
 		return -1;
-	k->pass = pass;
+	k->pass = fcntl(pass, F_DUPFD_CLOEXEC, 0);
+	if (k->pass < 0) {
+		chunk_free(k, pool);
+		return -1;
+	}
 	output_append(o, k);
 	memcpy(k->own, data, len);
 	output_commit(o, len);
@@ -207,6 +215,8 @@ int output_write(struct output *o, struct chunk_pool *pool, int fd)
 		ssize_t n = transport_write(fd, piece, count, o->first->pass);
 		if (n <= 0)
 			return n == TRANSPORT_LATER ? OUTPUT_BLOCKED : -1;
+		if (o->first->pass >= 0)
+			close(o->first->pass);
 		o->first->pass = -1;
 		written += (size_t)n;
 		output_advance(o, pool, (size_t)n);

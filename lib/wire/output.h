@@ -37,7 +37,7 @@ int output_put(struct output *o, struct chunk_pool *pool, const void *data, size
 char *output_reserve(struct output *o, struct chunk_pool *pool, size_t len);
 void output_commit(struct output *o, size_t used);
 /* Like output_put(), with a descriptor that goes with the first of these bytes. It stays the
- * caller's, and must be open until they are written or dropped. */
+ * caller's, and may be closed at once. -1 also if there are no more descriptors. */
 int output_put_with(struct output *o, struct chunk_pool *pool, const void *data, size_t len,
 		    int pass);
 /* Borrowed bytes; release(arg) is called when they are written or dropped (at once when this

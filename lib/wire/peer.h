@@ -46,8 +46,8 @@ int peer_send(struct peer *p, const char *line, size_t len, const void *payload,
  * or will never be, possibly within this call. */
 int peer_send_ref(struct peer *p, const char *text, size_t len, void (*release)(void *of), void *of,
 		  peer_reply_fn *reply, void *arg);
-/* The same without a payload, and with a descriptor beside the record; the descriptor stays the
- * caller's, and must be open until the answer comes. */
+/* The same without a payload, and with a descriptor beside the record, which stays the caller's and
+ * may be closed at once. */
 int peer_send_with(struct peer *p, const char *line, size_t len, int fd, peer_reply_fn *reply,
 		   void *arg);
 /* Writes now what was sent, as far as the socket takes it: for a caller about to work or to sleep.

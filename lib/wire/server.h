@@ -191,8 +191,8 @@ void request_put_ref(struct request *rq, const void *bytes, size_t len,
 void request_ok(struct request *rq, const char *fields_fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void request_ok_record(struct request *rq, struct record_out *o); /* o was begun with type "ok" */
-/* The same with a descriptor beside that record (SCM_RIGHTS); it stays the caller's, and is open as
- * long as the server is. */
+/* The same with a descriptor beside that record (SCM_RIGHTS); it stays the caller's, and may be
+ * closed at once. */
 void request_ok_with(struct request *rq, struct record_out *o, int fd);
 void request_err(struct request *rq, const char *code, const char *text_fmt, ...)
 	__attribute__((format(printf, 3, 4)));

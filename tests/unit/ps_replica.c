@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@
 #define OTHERS 100.0f /* what the other host adds to each */
 
 static char dir[] = "/tmp/paceline-replica.XXXXXX", path[96], fabric[96];
+static const char *own_id = "r0"; /* of the replica that begins */
 static pid_t replica, fabricd;
 static struct record record;
 
@@ -218,7 +220,8 @@ static int serve_replica(int how)
 	map_even(&map, 1, sums ? 0 : DENSE);
 	if (store_new(&store, layout, &map, 0, &opt, &err) != 0)
 		return err.code;
-	struct ps_options options = {.id = "r0",
+	struct ps_options options = {.id = own_id,
+				     .socket = path,
 				     .parts = 1,
 				     .bsp = 1,
 				     .store = store,
@@ -1199,6 +1202,117 @@ static void sums_of_all_hosts_are_read_where_they_lie(void **state)
 	stop(WITH_FABRIC | WITH_SUMS);
 }
 
+/* ---- states ---- */
+
+static void give(struct call *c, unsigned attempt, size_t length, int fd)
+{
+	char line[120];
+	struct error err;
+	int len = snprintf(line, sizeof line,
+			   "state incarnation=0 iteration=%u attempt=%u length=%zu\n", attempt + 1,
+			   attempt, length);
+
+	assert_int_equal(call_send_with(c, line, (size_t)len, fd, &err), 0);
+}
+
+/* The state of this attempt is so long, and begins with this text. */
+static void assert_state(struct call *c, unsigned attempt, const char *from, size_t length,
+			 const char *text)
+{
+	char is[16] = "";
+	struct stat st;
+
+	say(c, "state-get incarnation=0 attempt=%u from=%s\n", attempt, from);
+	if (!closing(c))
+		fail_msg("%s", record.text);
+	int fd = call_passed(c);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, length);
+	assert_int_equal(atoi(record_get(&record, "iteration")), attempt + 1);
+	assert_int_equal((size_t)atol(record_get(&record, "length")), length);
+	assert_true(pread(fd, is, strlen(text), (off_t)(length - strlen(text))) >= 0);
+	assert_string_equal(is, text);
+	assert_true(fcntl(fd, F_GET_SEALS) & F_SEAL_WRITE);
+	assert_int_equal(write(fd, "x", 1), -1);
+	close(fd);
+}
+
+#define ALL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define LONG ((size_t)5 << 20)
+
+static void states_go_from_rank_to_rank(void **state)
+{
+	char *text = malloc(LONG);
+
+	(void)state;
+	start(WITH_SUMS);
+	pid_t first = replica;
+	struct call *a = connect_to(path);
+	snprintf(path, sizeof path, "%s/r1.sock", dir);
+	own_id = "r1";
+	replica = begin(serve_replica, WITH_SUMS);
+	struct call *b = connect_to(path), *c = connect_to(path);
+	/* What is no such memory. */
+	int some[] = {-1, open("/dev/null", O_RDWR), memory_of("x", 1, 1, F_SEAL_SHRINK),
+		      memory_of("x", 1, 1, F_SEAL_SHRINK | F_SEAL_GROW),
+		      memory_of("x", 1, 2, ALL_SEALS)};
+	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+		give(a, 1, 1, some[i]);
+		refused(a, "bad-request");
+		close(some[i]);
+	}
+	say(a, "state-get incarnation=0 attempt=1 from=r0\n");
+	refused(a, "no-state");
+	say(a, "state-get incarnation=1 attempt=1 from=r0\n");
+	refused(a, "fenced");
+	/* The last two are kept; one that is said again takes its own place. */
+	for (unsigned i = 1; i <= 4; i++) {
+		int fd;
+		memset(text, 'a' + (int)i, LONG);
+		memcpy(text + LONG - 4, "end", 4);
+		text[LONG - 1] = (char)('0' + i);
+		fd = memory_of(text, LONG, LONG, ALL_SEALS);
+		give(a, i == 4 ? 3 : i, LONG, fd);
+		assert_true(closing(a));
+		close(fd);
+	}
+	say(a, "state-get incarnation=0 attempt=1 from=r0\n");
+	refused(a, "no-state");
+	assert_state(a, 2, "r0", LONG, "end2");
+	assert_state(a, 3, "r0", LONG, "end4");
+	/* Two at once from the other replica, which says it once; then it is here. */
+	say(c, "state-get incarnation=0 attempt=3 from=r0\n");
+	assert_state(b, 3, "r0", LONG, "end4");
+	assert_true(closing(c));
+	close(call_passed(c));
+	assert_state(b, 3, "r1", LONG, "end4");
+	say(b, "state-get incarnation=0 attempt=1 from=r0\n");
+	refused(b, "no-state");
+	assert_non_null(strstr(record.text, "attempt 1 is not here"));
+	say(b, "state-get incarnation=0 attempt=1 from=r2/x\n");
+	refused(b, "bad-request");
+	/* Whose client has gone, that is given up without harm. One that does not move is asked
+	 * again when it does. */
+	kill(first, SIGSTOP);
+	say(c, "state-get incarnation=0 attempt=2 from=r0\n");
+	call_close(c);
+	say(b, "state-get incarnation=0 attempt=2 from=r0\n");
+	kill(first, SIGCONT);
+	assert_true(closing(b));
+	close(call_passed(b));
+	/* One that is gone. */
+	call_close(a);
+	kill(first, SIGKILL);
+	assert_int_equal(waitpid(first, NULL, 0), first);
+	assert_state(b, 2, "r0", LONG, "end2");
+	say(b, "state-get incarnation=0 attempt=9 from=r0\n");
+	kill(replica, SIGTERM); /* it ends while it asks */
+	call_close(b);
+	own_id = "r0";
+	free(text);
+	stop(WITH_SUMS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1214,6 +1328,7 @@ int main(void)
 		cmocka_unit_test(what_a_replica_held_outlives_it),
 		cmocka_unit_test(what_is_no_memory_of_sums_is_not_taken),
 		cmocka_unit_test(sums_of_all_hosts_are_read_where_they_lie),
+		cmocka_unit_test(states_go_from_rank_to_rank),
 	};
 
 	stand = mmap(NULL, sizeof *stand, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
