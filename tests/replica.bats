@@ -467,3 +467,103 @@ SGD='--optimizer sgd --lr 1'
 	echo "$output"
 	[ "$status" -eq 0 ]
 }
+
+# A rank of a replica with sums only. rank.py SOCKET LINE...: `state A LENGTH` gives a state of x's for
+# attempt A; `get A FROM` prints how long the one of attempt A is, and what is in it; `sum K` waits for
+# iteration K+1 and prints the sum of iteration K.
+rank_of_sums() {
+	cat >rank.py <<'END'
+import fcntl, mmap, os, socket, struct, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.settimeout(60)
+
+def ask(line, fds=()):
+    socket.send_fds(s, [(line + "\n").encode()], fds)
+    text, passed = b"", []
+    while not text.endswith(b"\n") or text.split(b"\n")[-2].split()[0] not in (b"ok", b"err"):
+        piece, more, *_ = socket.recv_fds(s, 65536, 8)
+        text, passed = text + piece, passed + list(more)
+    last = text.decode().split("\n")[-2]
+    if last.startswith("err"):
+        sys.exit(line + ": " + last)
+    return last, passed
+
+while not s.recv(65536).endswith(b"\n"):
+    pass
+_, (fd,) = ask("room incarnation=1 floats=4")
+memory = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+for line in sys.argv[2:]:
+    word, number, *more = line.split()
+    if word == "state":
+        fd = os.memfd_create("state", os.MFD_ALLOW_SEALING)
+        os.write(fd, b"x" * int(more[0]))
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+        ask(f"state incarnation=1 attempt={number} iteration=7 length={more[0]}", [fd])
+    elif word == "get":
+        last, (fd,) = ask(f"state-get incarnation=1 attempt={number} from={more[0]}")
+        print(last, os.fstat(fd).st_size, set(os.pread(fd, 1 << 30, 0)))
+    else:
+        ask(f"pull worker=x generation=1 incarnation=1 iteration={int(number) + 1} dense=0 rows=0")
+        for which in 0, 1:
+            state, iteration, round = struct.unpack_from("3Q", memory, 64 * which)
+            if (state, iteration) == (2, int(number)):
+                print("round", round, *struct.unpack_from("4f", memory, 4096 * (1 + which)))
+END
+}
+
+@test "two replicas with sums only, over a fabric: the same sums on both hosts, and states from one to the other" {
+	needs_world
+	python3 -c 'import socket; socket.send_fds' || skip "no python3 (3.9 or later)"
+	printf 'route socket=r%s.sock host=%s\n' 0 a 1 b >routes
+	world "a b" --routes "$T/routes"
+	rank_of_sums
+	start r0 ps-server -s a/r0.sock --id r0 --replica 0/2 --sums --fabric a/fabric.sock --hosts a,b
+	start r1 ps-server -s b/r1.sock --id r1 --replica 1/2 --sums --fabric b/fabric.sock --hosts a,b
+	for socket in a/r0 b/r1 a/r1 b/r0; do ready "$socket.sock"; done
+	# One host has no rank yet: it is not named, and holds nobody up.
+	open w a/r0.sock
+	tell w "room $ME floats=4\n"
+	answered w '^ok map-bytes='
+	[ "$(ask b/r1.sock stat | field state)" = filling ]
+	push w w0 0 "$G1234"
+	open l a/r0.sock
+	open m b/r1.sock
+	sum l 1 0 w0
+	answered l '^ok round=1$'
+	apply l 0 1 1
+	answered l '^ok iteration=1'
+	[ "$(python3 rank.py a/r0.sock "sum 0")" = "round 1 1.0 2.0 3.0 4.0" ]
+	# A rank comes there: a state for it goes over the network.
+	python3 rank.py a/r0.sock "state 5 3000001"
+	run python3 rank.py b/r1.sock "get 5 r0" "get 5 r0"
+	echo "$output"
+	[ "$output" = "$(printf 'ok iteration=7 length=3000001 3000001 {120}\n%.0s' 1 2)" ]
+	open x b/r1.sock
+	wait_for 'ask a/r0.sock stat | grep -q fabric=1 && ask b/r1.sock stat | grep -q fabric=1'
+	for i in 1 2 3; do
+		push w w0 $i "$G1234"
+		push x w1 $i "$G2222"
+		CHECK=1 REPLICAS=r0,r1 sum l $((i + 1)) $i w0:1:r0 w1:1:r1
+		CHECK=1 REPLICAS=r0,r1 sum m $((i + 1)) $i w0:1:r0 w1:1:r1
+		answered l "^ok round=$((i + 1)) sum="
+		answered m "^ok round=$((i + 1)) sum="
+		apply l $i $((i + 1)) 2
+		apply m $i $((i + 1)) 2
+		for socket in a/r0 b/r1; do
+			run python3 rank.py $socket.sock "sum $i"
+			[ "$output" = "round $((i + 1)) 3.0 4.0 5.0 6.0" ] || { echo "$output"; return 1; }
+		done
+	done
+	[ "$(grep -o ' sum=[0-9]*' l.answers)" = "$(grep -o ' sum=[0-9]*' m.answers)" ]
+	# The other host is lost in the middle of a sum: who is left goes on alone, in the same memory.
+	push w w0 4 "$G1234"
+	REPLICAS=r0,r1 sum l 8 4 w0:1:r0 w1:1:r1
+	open n a/r0.sock
+	sum n 9 4 w0
+	answered l '^err code=stale'
+	answered n '^ok round=9$'
+	apply n 4 9 1
+	answered n '^ok iteration=5'
+	[ "$(python3 rank.py a/r0.sock "sum 4")" = "round 9 1.0 2.0 3.0 4.0" ]
+}
