@@ -303,6 +303,27 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	each_row w0.model w1.model 1
 }
 
+@test "a trainer says enough: all end with the same batch, and what is left of the queue comes back" {
+	queue --epochs 20
+	lead
+	trainer
+	sed 's/say next/say next empty=1/; s/say step .*/&; case $rest in iteration=7) say enough why=good ;; esac/' trainer.sh >all.sh
+	sed 's/say next/say next empty=1/' trainer.sh >other.sh
+	agent_of w0 --rank 0/2 -- sh all.sh
+	agent_of w1 --rank 1/2 --batch 5 -- sh other.sh
+	start watch bash -c 'socat -t 300 - UNIX-CONNECT:lead.sock < <(echo watch; exec sleep 300)'
+	wait_for '[ "$(ask lead.sock members | grep -c state=ended)" -eq 2 ]'
+	grep -q '^enough worker=w0 why=good' watch.out
+	ask lead.sock finish >/dev/null
+	ends "$AGENT_w0" 0
+	ends "$AGENT_w1" 0
+	[ "$(grep -c '^batch' w0.heard)" = "$(grep -c '^batch' w1.heard)" ]
+	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
+	[[ $(ask shardd.sock stat) != *" todo=0 "* ]]
+	run ask lead.sock 'enough worker=w0 generation=9 incarnation=1'
+	[[ $output == *"err code=fenced"* ]] || { echo "$output"; return 1; }
+}
+
 @test "actions come with the batch: size, accumulation, learning rate" {
 	queue --epochs 20
 	lead

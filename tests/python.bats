@@ -292,6 +292,34 @@ for batch in $all: batch.rows"
 	[[ $output == *"collective=True needs RANK and WORLD_SIZE in the environment"* ]]
 }
 
+@test "stop: by hand and in a job the loops end, and what follows them runs; break is told" {
+	python3 - <<-'END'
+		import paceline
+		batches, seen = paceline.batches(samples=100, size=10), 0
+		for batch in batches:
+		    seen += len(batch.rows)
+		    if batch.iteration == 3: batches.stop("enough")
+		assert seen == 40
+	END
+	cat >stops.py <<-'END'
+		import paceline, sys
+		batches = paceline.batches(state={}, collective=True)
+		for batch in batches:
+		    batch.rows
+		    batch.done(1.0)
+		    if batch.iteration == 3: exec(sys.argv[1])
+		print("behind", batch.iteration)
+	END
+	rehearse --samples 100 --size 5 --ranks 2 --save-every 4 --say -- python3 stops.py 'batches.stop("good\n")' >out 2>said
+	grep -q 'w0 -> enough why=good%0A$' said
+	[ "$(grep -c '^behind [34]$' out)" -eq 2 ]
+	grep -q '^rehearsal iterations=[45] ' out
+	run -75 rehearse --samples 100 --size 5 -- python3 stops.py 'sys.exit(0)'
+	[[ $output == *"paceline: the loop over batches was left before its end"*"batches.stop()"* ]]
+	run -75 rehearse --samples 100 --size 5 -- python3 stops.py '1 / 0'
+	[[ $output != *"left before its end"* ]]
+}
+
 @test "mistakes of a trainer, and an agent that goes away, have a message" {
 	counter
 	run -65 rehearse --samples 101 --size 60 -- python3 counter.py 1

@@ -452,6 +452,75 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[[ $output == *"state=failed"* ]]
 }
 
+# stopping_job [KEY=VALUE]...: two ranks; rank 1 finds the model trained enough when it has 12 batches.
+stopping_job() {
+	cat >stopping.py <<-'END'
+		import os, paceline, sys, time
+		rank, counts = os.environ["RANK"], {"batches": 0}
+		batches = paceline.batches(state={"counts": counts}, collective=True, every_rank_saves=True)
+		for batch in batches:
+		    batch.rows
+		    counts["batches"] += 1
+		    batch.done(1.0)
+		    if counts["batches"] == 12 and rank == "1" and len(sys.argv) > 1: batches.stop(sys.argv[1])
+		    if len(sys.argv) == 1: time.sleep(0.03)
+		open("behind.%s.%d" % (rank, os.getpid()), "w").write(str(counts["batches"]))
+	END
+	mkdir -p behind
+	printf '%s\n' JOB=stops SAMPLES=600 WORKERS=2 BATCH=20,shard:4 EPOCHS=20 \
+		"TRAINER='cd $T/behind && exec python3 $T/stopping.py good'" "$@" >job.env
+	export PYTHONPATH=$PACELINE_ROOT/scripts/python
+}
+
+@test "agent: a trainer says enough: the loops of all end, with a checkpoint, and the job is done" {
+	needs_python
+	stopping_job
+	run_job >out 2>err
+	grep -q 'w1 has trained enough, good: a last checkpoint, then the end' err
+	[ "$(last out state)" = done ]
+	[ "$(last out ended)" = enough ]
+	[ "$(ls behind | wc -l)" -eq 2 ]
+	[ "$(cat behind/behind.0.*)" = "$(cat behind/behind.1.*)" ] # what has begun is trained by all
+	[ "$(last out samples)" -eq $((20 * $(cat behind/behind.0.*))) ]
+	ckpt verify "$(last out checkpoint)"
+	python3 - "$(last out checkpoint)" "$(cat behind/behind.0.*)" <<-'END'
+		import pickle, sys
+		for rank in "w0", "w1":
+		    state = pickle.load(open("%s/%s/state.pickle" % (sys.argv[1], rank), "rb"))
+		    assert state["counts"]["batches"] == int(sys.argv[2]), state
+	END
+	run -0 run_job
+	[[ $output == *"has been finished"*"its trainer said that it has trained enough"* ]]
+	[ "$(ls behind | wc -l)" -eq 2 ]
+}
+
+@test "agent: a rank dies after it was enough: all go back and train on, until it is enough again" {
+	needs_python
+	stopping_job CHECKPOINT=end
+	# rank 0 dies, once, when it is to save: after rank 1 has said enough
+	sed -i "s/state={/save=write if rank == '0' else None, resume=take if rank == '0' else None, state=None if rank == '0' else {/" stopping.py
+	sed -i '2a\
+def write(path):\
+    if counts["batches"] and not os.path.exists("died"): open("died", "w"); os.kill(os.getpid(), 9)\
+    open(path + "/counts", "w").write(str(counts["batches"]))\
+def take(path): counts["batches"] = int(open(path + "/counts").read())' stopping.py
+	run_job >out 2>err
+	[ -e behind/died ]
+	[ "$(grep -c 'w1 has trained enough' err)" -eq 2 ]
+	[ "$(last out ended)" = enough ]
+	[ "$(cat behind/behind.0.*)" = "$(cat behind/behind.1.*)" ]
+	[ "$(last out samples)" -eq $((20 * $(cat behind/behind.0.*))) ]
+}
+
+@test "agent: MAX_TIME ends the loops of trainers as a trainer's word does" {
+	needs_python
+	stopping_job MAX_TIME=1
+	sed -i "s/ good'/'/" job.env
+	run_job >out 2>err
+	[ "$(last out ended)" = max-time ]
+	[ "$(cat behind/behind.0.*)" = "$(cat behind/behind.1.*)" ]
+}
+
 @test "agent: a loss that is no number, or none: rows have none, and the end says since when" {
 	needs_python
 	cat >lost.py <<-'END'

@@ -83,6 +83,7 @@ void agent_free(struct agent *a)
 	batch_free(&a->batch);
 	batch_free(&a->next_batch);
 	agent_save_free(a);
+	free(a->enough);
 	free(a);
 }
 

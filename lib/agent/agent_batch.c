@@ -101,7 +101,7 @@ static int take_pieces(struct agent *a, struct error *err)
 static int ask_pieces(struct agent *a, struct error *err)
 {
 	uint64_t size = agent_batch_size(a), most = size * a->options.ahead, held = a->stock.rows;
-	if (a->dry == WORK_END || shards_asked(a->shards) || (held >= size && held * 2 > most))
+	if (a->is_enough || a->dry == WORK_END || shards_asked(a->shards) || (held >= size && held * 2 > most))
 		return WORK_OK;
 	double began = clock_mono();
 	int result = shards_ask(a->shards, most - held, a->dry ? DOOR_SECONDS : 0, err);
@@ -199,6 +199,18 @@ int agent_begin_early(struct agent *a, struct error *err)
 	return say_begin(a, a->iteration + 1, a->next_cut.rows, err);
 }
 
+int agent_say_enough(struct agent *a, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!a->enough || a->phase == PHASE_OUT || a->phase == PHASE_JOINING ||
+	    a->phase >= PHASE_ENDING)
+		return WORK_OK;
+	conversation_begin(&a->lead, &o, line, "enough");
+	record_add(&o, "why", a->enough);
+	return agent_ask(a, &o, (struct asked){.kind = ASK_ENOUGH}, NULL, 0, err);
+}
+
 /* Takes part in an iteration of the others. */
 static int push_nothing(struct agent *a, struct error *err)
 {
@@ -265,7 +277,7 @@ static int on_joined(struct agent *a, struct error *err)
 	a->phase = PHASE_IN;
 	int result = agent_batch_read_iteration(a, err);
 	agent_batch_obey(a);
-	return result;
+	return result == WORK_OK ? agent_say_enough(a, err) : result;
 }
 
 static int on_begun(struct agent *a, uint64_t count, struct error *err)
@@ -352,6 +364,7 @@ static int agent_batch_on_answer(struct agent *a, struct error *err)
 	case ASK_END:
 		return agent_batch_on_ended(a, err);
 	case ASK_SAVED:
+	case ASK_ENOUGH:
 		return WORK_OK;
 	case ASK_TRAINER:
 		a->look.is_asked = 0;
@@ -368,6 +381,11 @@ static int agent_batch_refused(struct agent *a, struct error *err)
 	if (kind == ASK_TRAINER) { /* a lead without this request, or one that no longer knows this
 				    * member */
 		a->look.is_asked = 0;
+		return WORK_OK;
+	}
+	if (kind == ASK_ENOUGH) {
+		log_say(LOG_LEVEL_WARNING, "%s: the lead does not end the job: %s", a->options.meter.id,
+			a->lead.record.text ? a->lead.record.text : "");
 		return WORK_OK;
 	}
 	if (kind == ASK_SAVED) {
@@ -392,6 +410,8 @@ static int agent_batch_hear(struct agent *a, struct error *err)
 		actions_take(&a->actions, r);
 	if (record_is(r, "save"))
 		return agent_save_due(a, r, err);
+	if (record_is(r, "enough"))
+		a->is_enough = 1;
 	if (!record_is(r, "err") && !record_is(r, "ok"))
 		return WORK_OK;
 	if (a->asked_count == 0)
@@ -428,6 +448,8 @@ int agent_hear_lead(struct agent *a, struct error *err)
 /* A member cuts its next batch, and tells the lead its size. */
 static int agent_batch_begin(struct agent *a, struct error *err)
 {
+	if (a->is_enough)
+		return ask_end(a, err);
 	if (a->cut.rows == 0) {
 		if (a->stock.rows < agent_batch_size(a) && !a->dry)
 			return WORK_OK; /* shardd's answer is on its way */

@@ -28,7 +28,7 @@ enum phase {
 };
 
 /* What the lead was asked and has not answered, in this order. */
-enum ask { ASK_JOIN, ASK_BEGIN, ASK_PUSH, ASK_END, ASK_SAVED, ASK_TRAINER };
+enum ask { ASK_JOIN, ASK_BEGIN, ASK_PUSH, ASK_END, ASK_SAVED, ASK_TRAINER, ASK_ENOUGH };
 
 struct asked {
 	enum ask kind;
@@ -114,6 +114,8 @@ struct agent {
 	int spoke;    /* it has said a word */
 	struct error half; /* its last word was half of one; code 0: no */
 	int finished; /* it was told that there are no more batches */
+	char *enough; /* it says that the model is trained enough, and why; NULL: it does not */
+	int is_enough; /* the lead says so: no batch is begun any more */
 
 	double given_at, stepped_at;
 	double waited; /* seconds in which the trainer waited for this batch */
@@ -136,6 +138,8 @@ int agent_lead_waiting(const struct agent *a);
 /* Something came from the lead. */
 int agent_hear_lead(struct agent *a, struct error *err);
 int agent_push(struct agent *a, struct error *err);
+/* Tells the lead what the trainer says of `enough`, if the lead can be told now. */
+int agent_say_enough(struct agent *a, struct error *err);
 /* Right after a push: tells the lead the next batch, so that it answers both. If its rows are not
  * there yet, the lead is told later. */
 int agent_begin_early(struct agent *a, struct error *err);

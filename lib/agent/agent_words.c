@@ -180,6 +180,21 @@ static int on_pause(struct agent *a)
 	return WORK_OK;
 }
 
+/* The batch that the trainer has, or that others have begun, is still trained. */
+static int on_enough(struct agent *a, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const char *why = record_get(&a->record, "why");
+	if (!a->enough && !(a->enough = strdup(why ? why : "")))
+		return error_set(err, ERROR_OS, a->options.meter.id, "out of memory");
+	agent_look_turn(a);
+	agent_words_begin(&o, line, "ok");
+	words_put(&a->words, &o, NULL);
+	words_send(&a->words);
+	return agent_say_enough(a, err);
+}
+
 static int agent_words_take(struct agent *a, struct error *err)
 {
 	char why[200];
@@ -189,6 +204,8 @@ static int agent_words_take(struct agent *a, struct error *err)
 	}
 	if (record_is(&a->record, "pause"))
 		return on_pause(a);
+	if (record_is(&a->record, "enough"))
+		return on_enough(a, err);
 	if (record_is(&a->record, "next"))
 		return on_next(a, err);
 	if (record_is(&a->record, "step"))
@@ -197,7 +214,7 @@ static int agent_words_take(struct agent *a, struct error *err)
 		return agent_saved(a, &a->record, err);
 	if (record_is(&a->record, "failed"))
 		return agent_save_failed(a, &a->record, err);
-	snprintf(why, sizeof why, "'%.60s' is none of next, step, saved, failed, pause, waits", a->record.type);
+	snprintf(why, sizeof why, "'%.60s' is none of next, step, enough, saved, failed, pause, waits", a->record.type);
 	agent_refuse(a, "unknown-request", why);
 	return WORK_OK;
 }

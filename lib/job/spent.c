@@ -51,7 +51,7 @@ int spent_goes_on(const struct job *job, const struct dirs *dirs, const char *en
 	char path[DIRS_PATH_MAX];
 	struct job before;
 	double seconds;
-	if (!ended[0] || job_init(&before, NULL) != 0)
+	if (!ended[0] || spent_is(ended, SPENT_ENOUGH) || job_init(&before, NULL) != 0)
 		return 0;
 	dirs_state(dirs, "job.env", path);
 	int result = 0;
@@ -75,6 +75,10 @@ void spent_text(const struct job *job, const struct dirs *dirs, const char *ende
 	out[0] = '\0';
 	if (!ended[0])
 		return;
+	if (spent_is(ended, SPENT_ENOUGH)) {
+		snprintf(out, SPENT_TEXT_MAX, "its trainer said that it has trained enough");
+		return;
+	}
 	if (spent_is(ended, SPENT_MAX_TIME) && spent_find(dirs, &seconds) == 0) {
 		key = "MAX_TIME";
 		snprintf(what, sizeof what, "MAX_TIME=%g ended this job after %.1f s",

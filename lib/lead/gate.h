@@ -208,6 +208,10 @@ struct gate_batch {
  * answered so. */
 void gate_take_part(struct gate *g, const struct gate_who *who, const struct gate_batch *batch);
 
+/* The model is trained enough: only what has begun is still trained. Each member is told so with its
+ * next answer, and then ends. who->worker NULL: the supervisor says so. */
+void gate_enough(struct gate *g, const struct gate_who *who);
+
 /* Lets in the workers that wait to enter, without those that are expected and have not come. */
 void gate_begin(struct gate *g);
 void gate_leave(struct gate *g, const struct gate_who *who);
@@ -372,6 +376,7 @@ struct gate_effect {
 	const char *code; /* of a refusal */
 	int save;         /* this answer tells `worker` of the cut of iteration `iteration` */
 	uint64_t attempt; /* not 0: and to give its state of that iteration, under this number */
+	int enough;       /* this answer tells a worker that no iteration begins any more */
 	char fields[192]; /* behind `ok`, or the text for people */
 	char *actions;    /* records to send before `ok`, or NULL */
 	uint64_t number, iteration, units, samples;

@@ -61,7 +61,11 @@ void begins_tell(struct gate *g, struct worker *w)
 {
 	struct gate_effect *e = g->effects ? &g->effect[g->effects - 1] : NULL;
 
-	if (!w->owes_save || g->failed)
+	if (g->failed)
+		return;
+	if (g->enough && !w->knows_enough)
+		w->knows_enough = e->enough = 1;
+	if (!w->owes_save)
 		return;
 	w->owes_save = 0;
 	e->save = 1;
@@ -97,7 +101,7 @@ struct barrier {
 					  have ended; begun: when they have not; strangers:
 					  members that never say it */
 	uint64_t world; /* so many must be here, as they say; 0: nobody says it */
-	int complete;   /* all have said what they begin, and are enough */
+	int complete;   /* all have said what they begin, and are enough; another iteration may begin */
 	uint64_t members, samples;
 };
 
@@ -120,7 +124,7 @@ static struct barrier begins_look(const struct gate *g)
 		b.samples += w->batch.count;
 		b.members += w->batch.count > 0 || w->batch.with_none;
 	}
-	if (b.here < b.world || b.begun == 0)
+	if (b.here < b.world || b.begun == 0 || g->enough)
 		b.complete = 0;
 	return b;
 }
@@ -248,6 +252,9 @@ void begins_step(struct gate *g)
 		return; /* whoever waits goes on after the cut */
 	if (begins_bsp(g) && !g->begun && b.complete && b.samples > 0 && !g->settling)
 		begins_pass(g, &b);
+	if (g->enough && !(begins_bsp(g) && g->begun) && !g->settling)
+		for (struct worker *w = g->workers; w; w = w->hh.next)
+			begins_again(g, w);
 }
 
 /* The worker, if it is a member that says what it begins; NULL: it was refused. */
@@ -311,13 +318,26 @@ void gate_take_part(struct gate *g, const struct gate_who *who, const struct gat
 	units_step(g);
 }
 
+void gate_enough(struct gate *g, const struct gate_who *who)
+{
+	struct worker *w = who->worker ? beginner(g, who) : NULL;
+
+	if (who->worker && !w)
+		return;
+	g->enough = 1;
+	effect_ok(g, who->token, NULL, "%s", "");
+	if (w)
+		begins_tell(g, w);
+	units_step(g);
+}
+
 /* w goes. What it has trained goes with it, unless the job is over. */
 void begins_out(struct gate *g, struct worker *w, const char *why)
 {
 	if (w->begin_token)
 		effect_err(g, w->begin_token, "fenced", "%s", why);
 	w->begin_token = 0;
-	w->owes_save = 0;
+	w->owes_save = w->knows_enough = 0;
 	w->batch = (struct gate_batch){0};
 	if (is_beginner(w) && w->samples && !g->finished && !g->lost[0])
 		snprintf(g->lost, sizeof g->lost, "%s", w->id);

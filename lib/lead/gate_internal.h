@@ -115,6 +115,7 @@ struct worker {
 	int is_due;       /* it was told how to get the state, and is to join with that */
 	uint64_t tried;   /* the attempt from which it was to have it */
 	uint64_t gives_failed; /* in a row */
+	int knows_enough;     /* it was told that the model is trained enough */
 	UT_hash_handle hh;
 };
 
@@ -233,6 +234,7 @@ struct gate {
 	uint64_t act_number, act_iteration; /* of the last `act`, and the answer to it */
 
 	int begun;                /* foreign, BSP: the barrier of the open iteration is passed */
+	int enough;               /* gate_enough(): no iteration begins any more */
 	uint64_t cut_iteration;   /* of the cut that is being written */
 	char lost[OPTION_ID_MAX]; /* a member that left with what it had trained; "": none */
 
@@ -330,7 +332,8 @@ void begins_cut_over(struct gate *g);
 void begins_again(struct gate *g, struct worker *w); /* answers its begin, if that waits */
 void begins_out(struct gate *g, struct worker *w, const char *why);
 void begins_trained(struct gate *g, const struct worker *w, uint64_t generation);
-/* The answer that was just made is w's: it also tells w of the cut, if w must be told. */
+/* The answer that was just made is w's: it also tells w of the cut, and that the model is trained
+ * enough, if w must be told. */
 void begins_tell(struct gate *g, struct worker *w);
 
 /* gate_states.c: only for foreign members with replicas */

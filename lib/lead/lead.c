@@ -107,6 +107,8 @@ static void lead_answer(struct lead *l, const struct gate_effect *e)
 	if (e->attempt)
 		request_put_record(rq, RECORD("give", F("iteration", e->iteration),
 					      F("attempt", e->attempt)));
+	if (e->enough)
+		request_put_record(rq, RECORD_BARE("enough"));
 	if (e->actions)
 		request_put(rq, e->actions, strlen(e->actions));
 	request_ok(rq, "%s", e->fields);

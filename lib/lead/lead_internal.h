@@ -114,6 +114,7 @@ struct lead {
 	uint64_t token;
 	int pumping;
 	struct watcher *watchers;
+	char enough[RECORD_LINE_MAX]; /* what watchers are told once a trainer says enough; "": none has */
 	uint64_t samples; /* applied, by this lead and those before it since the start */
 	double started;
 	uint64_t started_at; /* at which iteration */

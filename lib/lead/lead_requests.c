@@ -136,6 +136,39 @@ static void requests_on_end(struct request *rq, void *lead)
 	member_event(rq, lead, gate_end);
 }
 
+/* A trainer says that the model is trained enough, or the supervisor does. Only who watches can end
+ * the job: whoever comes to watch later is told, too. */
+static void requests_on_enough(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const char *why = record_get(request_record(rq), "why");
+	struct gate_who who = {0};
+	struct error err = {0};
+
+	if (!l->options.gate.foreign) {
+		request_err(rq, "bad-request", "only for workers that have parameters themselves");
+		return;
+	}
+	if (record_get(request_record(rq), "worker") && lead_who(rq, &who, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	int is_first = who.worker && !l->enough[0] &&
+		       who.incarnation == l->options.gate.incarnation &&
+		       gate_is_member(l->gate, who.worker, who.generation);
+	if (is_first) {
+		struct record_out *o = RECORD("enough", F("worker", who.worker), F("why", why ? why : ""));
+		size_t len = record_end(o, NULL);
+		memcpy(l->enough, o->data, len + 1);
+		watchers_say(l->watchers, l->enough, len);
+	}
+	who.token = lead_defer(l, rq);
+	if (!who.token)
+		return;
+	gate_enough(l->gate, &who);
+	lead_pump(l);
+}
+
 void lead_closed(struct connection *c, void *lead)
 {
 	struct lead *l = lead;
@@ -524,6 +557,8 @@ static void requests_on_watch(struct request *rq, void *lead)
 		request_bad(rq, &err);
 	else
 		watchers_add(&l->watchers, rq, every, gate_iteration(l->gate), clock_mono());
+	if (l->enough[0])
+		watchers_say(l->watchers, l->enough, strlen(l->enough));
 }
 
 void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss)
@@ -558,6 +593,9 @@ const struct verb lead_verbs[] = {
 	{"leave", WHO_KEYS, "", requests_on_leave, 0, "units no longer wait for this worker"},
 	{"end", WHO_KEYS, "", requests_on_end, 0,
 	 "no work is left; answered when the job is finished"},
+	{"enough", "", WHO_KEYS " why", requests_on_enough, 0,
+	 "the model is trained enough: no iteration begins any more; of a worker that has parameters itself, or the "
+	 "supervisor"},
 	{"saved", WHO_KEYS " iteration", "path failed why", lead_on_saved, LEAD_SAVED_BYTES_MAX,
 	 "what such a worker has written for a checkpoint; payload: its files"},
 	{"given", WHO_KEYS " attempt", "iteration failed why", lead_on_given, 0,

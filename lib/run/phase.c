@@ -358,6 +358,32 @@ void sup_stop_without(struct supervisor *s, const char *fmt, ...)
 	sup_enter(s, PHASE_STOPPING);
 }
 
+static void phase_on_told(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	if (!sup_answer_ok(r))
+		s->phases.told_to_leave = 0;
+	sup_kick(s);
+}
+
+/* Tells the lead that workers are to leave: `enough`, `finish`. */
+static int phase_tell(struct supervisor *s, const char *word)
+{
+	struct sup_node *lead = sup_lead(s);
+	if (lead && sup_ask_now(&s->phases.finish, &lead->link, RECORD_BARE(word), NULL, phase_on_told,
+				s) != 0)
+		return -1;
+	s->phases.told_to_leave = 1;
+	s->phases.told_to_leave_at = clock_mono();
+	return 0;
+}
+
+/* Whether the loops of users' trainers end before all is trained, as if all were. */
+static int phase_is_enough(const struct supervisor *s)
+{
+	return s->phases.goal == GOAL_EARLY && job_kind(s->job)->cut == CUT_SAVED;
+}
+
 /* Users' trainers save what they have before they end. Workers of the kit just end: the servers
  * have everything that they know. */
 static void step_winding(struct supervisor *s)
@@ -367,7 +393,9 @@ static void step_winding(struct supervisor *s)
 	if (job_kind(s->job)->cut == CUT_SAVED) {
 		if (!phase_all_run(s))
 			sup_enter(s, PHASE_STOPPING); /* what some did alone is done again */
-		else if (any_starting(s) && !any_trained(s))
+		else if (phase_is_enough(s) && !s->phases.told_to_leave)
+			phase_tell(s, "enough");
+		else if (any_starting(s) && !any_trained(s) && !phase_is_enough(s))
 			sup_enter(s, PHASE_STOPPING); /* nothing is newer than the last checkpoint */
 		else if (!sup_turn_is(s, TURN_CUT))
 			sup_enter(s, PHASE_LAST_CUT);
@@ -398,9 +426,9 @@ static void step_last_cut(struct supervisor *s)
 		sup_ask_last(s);
 		return;
 	}
-	if (s->phases.goal != GOAL_DONE)
+	if (s->phases.goal != GOAL_DONE && !phase_is_enough(s))
 		sup_enter(s, PHASE_STOPPING);
-	else if (s->progress.stat.todo + s->progress.stat.doing > 0)
+	else if (s->progress.stat.todo + s->progress.stat.doing > 0 && !phase_is_enough(s))
 		sup_enter(s, PHASE_RUNNING); /* rolled back in between: there is work again */
 	else {
 		if (s->progress.last.held[0])
@@ -413,24 +441,11 @@ static void step_last_cut(struct supervisor *s)
 	}
 }
 
-static void phase_on_finish(const struct record *r, void *owner)
-{
-	struct supervisor *s = owner;
-	if (!sup_answer_ok(r))
-		s->phases.told_to_leave = 0;
-	sup_kick(s);
-}
-
 /* Tells workers to leave; from here on their end is expected. */
 static void tell_finish(struct supervisor *s)
 {
-	struct sup_node *lead = sup_lead(s);
-	if (lead && sup_ask_now(&s->phases.finish, &lead->link, RECORD_BARE("finish"), NULL,
-				phase_on_finish, s) != 0)
-		return;
-	s->phases.told_to_leave = 1;
-	s->phases.told_to_leave_at = clock_mono();
-	sup_stop_all(s, sup_trainers(s), 0);
+	if (phase_tell(s, "finish") == 0)
+		sup_stop_all(s, sup_trainers(s), 0);
 }
 
 /* What a trainer does after all is trained (it may write its model) is its own business. If it

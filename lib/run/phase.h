@@ -33,7 +33,7 @@ enum sup_phase {
 
 enum sup_goal {
 	GOAL_DONE,  /* all samples */
-	GOAL_EARLY, /* enough: MAX_TIME, EVAL patience */
+	GOAL_EARLY, /* enough: MAX_TIME, EVAL patience, a trainer says so */
 	GOAL_STOP,  /* a person wants it to stop; it goes on another day */
 	GOAL_FAIL
 };
@@ -47,8 +47,8 @@ struct sup_phases {
 	double entered;           /* clock_mono(): this phase began */
 	int saves_nothing;        /* it stops without a last checkpoint, for lack of room */
 	uint64_t cuts_before;     /* checkpoints made before this phase */
-	struct question finish;   /* the lead is asked to let workers leave */
-	int told_to_leave;        /* workers were, in this phase */
+	struct question finish;   /* the lead is asked to let workers leave, or to let no batch begin */
+	int told_to_leave;        /* it was, in this phase */
 	double told_to_leave_at;  /* clock_mono() */
 	int fail_status;
 	int late_status; /* of a trainer that failed after all was trained; 0: none did */

@@ -3,6 +3,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "job/spent.h"
 #include "base/grow.h"
 #include "solve/why.h"
 
@@ -270,12 +271,23 @@ static void take_warning(struct supervisor *s, const struct record *r)
 		n->warned = n->lives;
 }
 
+static void take_enough(struct supervisor *s, const struct record *r)
+{
+	const char *worker = record_get(r, "worker"), *why = record_get(r, "why");
+	char reason[RECORD_LINE_MAX];
+	snprintf(reason, sizeof reason, "%.64s has trained enough%s%.400s", worker ? worker : "",
+		 why && *why ? ", " : "", why ? why : "");
+	sup_finish_by(s, SPENT_ENOUGH, reason);
+}
+
 static void progress_on_row(const struct record *r, void *owner)
 {
 	if (record_is(r, "row"))
 		progress_take_row(owner, r);
 	else if (record_is(r, "warn"))
 		take_warning(owner, r);
+	else if (record_is(r, "enough"))
+		take_enough(owner, r);
 }
 
 void sup_progress_up(struct link *link, const struct record *greeting)

@@ -205,6 +205,10 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 		return;
 	s->recover.chosen = 0;
 	s->recover.began = clock_epoch();
+	if (s->phases.goal == GOAL_EARLY && job_kind(s->job)->cut == CUT_SAVED) {
+		s->phases.goal = GOAL_DONE; /* what was enough is not there any more */
+		s->phases.ended_by = NULL;
+	}
 	s->checkpoint.full[0] = '\0'; /* new servers know of no full checkpoint */
 	s->recover.rollbacks++;
 	s->recover.told = 0;

@@ -64,13 +64,16 @@ static void put_end(struct lines *l, const struct record *r)
 	if (n > 0)
 		snprintf(restarts, sizeof restarts, ", %llu restart%s", (unsigned long long)n,
 			 n > 1 ? "s" : "");
-	int early = strcmp(ended, "max-time") == 0 ? 1 : strcmp(ended, "patience") == 0 ? 2 : 0;
+	const char *early = strcmp(ended, "max-time") == 0   ? "ended by MAX_TIME"
+			    : strcmp(ended, "patience") == 0 ? "ended by EVAL patience"
+			    : strcmp(ended, "enough") == 0   ? "ended by its trainer, as trained enough"
+							     : NULL;
 	if (!isnan(ran))
 		snprintf(took, sizeof took, " %s %s",
 			 strcmp(state, "done") == 0 && !early ? "in" : "after",
 			 human_time(ran, time));
 	if (early)
-		state = early == 1 ? "ended by MAX_TIME" : "ended by EVAL patience";
+		state = early;
 	summary_put(l, strcmp(state, "failed") == 0 ? TINT_BAD : TINT_STRONG,
 		    "%s: %s%s, %s samples%s%s", summary_value(r, "job"), state[0] ? state : "over",
 		    took, human_count(summary_real(r, "samples"), samples), restarts,

@@ -380,6 +380,16 @@ class Batches:
         finally:
             self._pause(0)
 
+    def stop(self, why: str = "") -> None:
+        """The model is trained enough: the loops of all ranks end, after the batch that has begun, as
+        they do when all is trained, with a last checkpoint. Do not leave the loop by break:
+
+            if no_better_for >= 5:
+                batches.stop("no better loss for 5 validations")
+
+        By hand, without a job, it ends the loop of this process only."""
+        raise NotImplementedError
+
     def _pause(self, seconds: Optional[float]) -> None:
         pass
 
@@ -410,6 +420,9 @@ class _LocalBatches(Batches):
                 ranges = [Range(0, samples, order, skip, take)] if take else []
                 yield Batch(self, iteration, ranges, take, weight=world * take / total)
                 iteration += 1
+
+    def stop(self, why: str = "") -> None:
+        self._plan = iter(())
 
     def _next(self) -> Optional[Batch]:
         return next(self._plan, None)
@@ -451,6 +464,12 @@ class _AgentBatches(Batches):
         except (AttributeError, RuntimeError, ValueError, OSError):
             pass  # standard error is none, say
         threading.Thread(target=self._tell_waits, name="paceline-waits", daemon=True).start()
+        atexit.register(self._tell_left)
+
+    def _tell_left(self) -> None:
+        if not self._ended and self.batch is not None and not hasattr(sys, "last_type"):
+            _say("the loop over batches was left before its end, and so the job fails. To end it before all is "
+                 "trained, say batches.stop(), and let the loop end by itself")
 
     def _tell_waits(self) -> None:
         """A rank that waits for others is not the one that hangs."""
@@ -523,6 +542,10 @@ class _AgentBatches(Batches):
         self._resume(path)
 
     # -- batches --
+
+    def stop(self, why: str = "") -> None:
+        if not self._ended:
+            self._ask(_record("enough", why=why[:300].replace("\0", "")))
 
     def _pause(self, seconds: Optional[float]) -> None:
         if not self._ended:

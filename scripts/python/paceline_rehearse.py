@@ -103,6 +103,7 @@ class Rehearsal:
         self.due = False  # a checkpoint, with the next batch
         self.state: Optional[int] = None  # memory in which a rank writes its state for those that join
         self.result = -1  # two sums of all ranks: of the iteration before, and this one's
+        self.enough = False  # a trainer says so: what was begun is the last batch
         self.choose = selectors.DefaultSelector()
 
     # -- processes --
@@ -251,6 +252,9 @@ class Rehearsal:
                 checkpoint.failed = checkpoint.failed or kind == "failed"
                 self.saved(rank, checkpoint)
             self.say(rank, "ok")
+        elif kind == "enough":
+            self.enough = True
+            self.say(rank, "ok")
         elif kind == "pause":
             seconds = float(fields.get("seconds", 1800))
             rank.pauses = time.monotonic() + seconds if seconds else 0.0
@@ -288,8 +292,7 @@ class Rehearsal:
 
     def open(self) -> None:
         """All ask for the next batch."""
-        left = self.all - self.at
-        if left == 0:
+        if self.at == self.all or self.enough:
             for rank in self.ranks:
                 rank.asks = None
                 if self.saving is not None:
@@ -518,7 +521,7 @@ class Rehearsal:
                 if self.restarts >= self.o.restarts or self.iteration == 0 and not self.killed:
                     return TEMPFAIL
                 self.restarts += 1
-                self.saving, self.killed = None, False
+                self.saving, self.killed, self.enough = None, False, False
                 self.repeated += self.at - (self.cut.at if self.cut else 0)
                 self.at, self.iteration = (self.cut.at, self.cut.iteration) if self.cut else (0, 0)
             except Broken as error:

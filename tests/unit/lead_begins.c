@@ -43,6 +43,8 @@ static void collect(void)
 		switch (e->kind) {
 		case GATE_ANSWER:
 			add("%llu ", (unsigned long long)e->token);
+			if (e->enough)
+				add("enough, ");
 			if (e->save)
 				add("save %s at %llu, ", e->worker,
 				    (unsigned long long)e->iteration);
@@ -160,6 +162,81 @@ static void nobody_begins_before_all_have_said_what_they_have(void **state)
 	expect("");
 	push("w0", 1, 1, 0, 10);
 	expect("5 ok iteration=1 applied=1\n6 ok iteration=1 applied=1\n");
+}
+
+static void enough(const char *worker)
+{
+	struct gate_who w = who(worker ? worker : "w9", 1);
+
+	w.worker = worker;
+	gate_enough(gate, &w);
+}
+
+static void end(const char *worker)
+{
+	struct gate_who w = who(worker, 1);
+
+	gate_end(gate, &w);
+}
+
+static void what_has_begun_is_trained_when_it_is_enough(void **state)
+{
+	(void)state;
+	two();
+	begin("w0", 1, 1, 10);
+	begin("w1", 1, 1, 30);
+	collect();
+	text[0] = '\0';
+	enough("w0");
+	expect("3 enough, ok \n");
+	push("w0", 1, 2, 1, 10);
+	begin("w0", 1, 2, 10); /* early: it has not heard that */
+	gate_cut(gate, 90);
+	push("w1", 1, 2, 1, 30);
+	expect("4 ok iteration=2 applied=1\n6 enough, ok iteration=2 applied=1\n"
+	       "5 ok iteration=2 members=0 samples=0 wait=1\n");
+	end("w0");
+	expect("");
+	end("w1"); /* now all have what the checkpoint is to have */
+	expect("save\n");
+	gate_saved(gate);
+	expect("cut 2: w0/1 w1/1\n7 enough, save w0 at 2, ok wait=1\n8 enough, save w1 at 2, ok wait=1\n");
+	gate_cut_over(gate);
+	end("w0");
+	gate_finish(gate, 91);
+	expect("9 ok \n91 ok \n");
+}
+
+static void who_waits_for_others_hears_that_it_is_enough(void **state)
+{
+	(void)state;
+	two();
+	begin("w1", 1, 1, 30);
+	enough("w0"); /* it validates, say */
+	expect("2 enough, ok \n1 enough, ok iteration=1 members=0 samples=0 wait=1\n");
+	begin("w1", 1, 1, 30); /* one that does not listen begins nothing */
+	expect("3 ok iteration=1 members=0 samples=0 wait=1\n");
+	enough("w2");
+	expect("4 err fenced: not a member\n");
+}
+
+static void the_supervisor_says_enough_without_a_barrier(void **state)
+{
+	(void)state;
+	open_gate(GATE_ASP);
+	enter("w0", 1, 0);
+	enter("w1", 1, 0);
+	begin("w1", 1, 0, 0);
+	collect();
+	text[0] = '\0';
+	enough(NULL);
+	expect("4 ok \n3 enough, ok iteration=0 members=0 samples=0 wait=1\n");
+	push("w0", 1, 1, 0, 10);
+	expect("5 enough, ok iteration=1 applied=1\n");
+	closed("w1");
+	enter("w1", 2, 0); /* another process does not know it */
+	begin("w1", 2, 1, 0);
+	expect("6 ok iteration=1 members=2\n7 enough, ok iteration=1 members=0 samples=0 wait=1\n");
 }
 
 static void one_without_rows_holds_up_nobody(void **state)
@@ -791,6 +868,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(nobody_begins_before_all_have_said_what_they_have),
+		TEST(what_has_begun_is_trained_when_it_is_enough),
+		TEST(who_waits_for_others_hears_that_it_is_enough),
+		TEST(the_supervisor_says_enough_without_a_barrier),
 		TEST(one_without_rows_holds_up_nobody),
 		TEST(rows_that_come_later_are_said_anew),
 		TEST(the_next_one_begins_when_all_have_gone),
