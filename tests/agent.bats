@@ -146,7 +146,7 @@ each_row() {
 	ends "$AGENT_w0" 0
 	each_row w0.rows 2
 	[ "$(cat w0.out)" = "w0 dark red 3 4" ]
-	grep -q '^batch iteration=0 size=10 accum=1 weight=1 lr-scale=1$' w0.heard
+	grep -q '^batch iteration=0 size=10 accum=1 weight=1 lr-scale=1 epoch=0 samples=10 samples-done=0 samples-all=200$' w0.heard
 	grep -q '^ok iteration=1$' w0.heard
 	[ "$(tail -n 1 w0.heard)" = "ok state=end" ]
 	[[ $(ask shardd.sock stat) == *" samples-done=200 samples-repeated=0 "* ]]
@@ -277,6 +277,7 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	# Both have been in all iterations, with rows or without, and weights of one add up to two.
 	grep -h '^batch' w0.heard >w0.batches
 	grep -h '^batch' w1.heard >w1.batches
+	sed -i 's/ lr-scale=.*//; s/$/ lr-scale=1/' w?.batches
 	paste -d ' ' w0.batches w1.batches | sed 's/[a-z-]*=//g' |
 		awk '$2 != $8 { bad = 1 } $5 + $11 < 1.999999 || $5 + $11 > 2.000001 { bad = 1 }
 			$3 == 0 && $5 != 0 { bad = 1 } END { exit bad || NR < 7 }'
@@ -337,8 +338,8 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	k=$(tail -n 1 acted | field iteration)
 	finished
 	ends "$AGENT_w0" 0
-	grep -q "^batch iteration=$k size=12 accum=3 weight=1 lr-scale=0.5\$" w0.heard
-	grep -q "^batch iteration=$((k - 1)) size=10 accum=1 weight=1 lr-scale=1\$" w0.heard
+	grep -q "^batch iteration=$k size=12 accum=3 weight=1 lr-scale=0.5 " w0.heard
+	grep -q "^batch iteration=$((k - 1)) size=10 accum=1 weight=1 lr-scale=1 " w0.heard
 	grep -q "^applied kind=adjust-bs id=w0 size=4 accum=3 iteration=$k " w0.err
 	each_row w0.rows 20
 }

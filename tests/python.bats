@@ -111,6 +111,29 @@ for length in 0, 1, 2, 63, 64, 65, 66, 1000:
 	END
 }
 
+@test "where a batch is: epoch, samples done, progress; steps of a schedule are as many as were promised" {
+	cat >steps.py <<-'END'
+		import math, os, paceline, sys
+		batches = paceline.batches(state={}, samples=101, size=10, epochs=3, collective="RANK" in os.environ)
+		want, seen, epoch = batches.steps, 0, 0
+		for batch in batches:
+		    batch.rows
+		    assert batch.samples_done < 303 and abs(batch.progress - batch.samples_done / 303) < 1e-12
+		    if batch.size: assert epoch <= batch.epoch <= batch.samples_done // 101 + 1, batch
+		    epoch, seen = batch.epoch, seen + batch.steps
+		assert want == seen == math.ceil(303 / int(sys.argv[1])) and epoch == 2, (want, seen, epoch)
+	END
+	python3 steps.py 10
+	local rank
+	for rank in 0 1 2; do RANK=$rank WORLD_SIZE=3 python3 steps.py 30; done
+	rehearse --samples 101 --epochs 3 --size 10 -- python3 steps.py 10
+	rehearse --samples 101 --epochs 3 --size 10,7,3/2,2,2/0,0,50 --ranks 3 --save-every 4 -- python3 steps.py 20
+	python3 - <<-'END'
+		import paceline # as many by hand as in a job: the last batch alone is smaller
+		assert [b.size for b in paceline.batches(samples=25, size=10, epochs=3)] == [10] * 7 + [5]
+	END
+}
+
 # ---- the conversation ----
 
 @test "each row once an epoch, whatever is killed and when" {
@@ -190,8 +213,8 @@ $1" 2>&1; }
 for batch in paceline.batches(samples=9, size=2): batch.rows'
 	[[ $output == *"torch.distributed has 2 ranks, and batches() was not given collective=True"* ]]
 	[[ $output == *"Error: ddp_hook() needs batches(collective=True)"* ]]
-	local all='paceline.batches(samples=9, size=2, epochs=2, collective=True)'
-	run -0 ddp "for batch in $all: batch.rows" # 5 rows for two ranks, at the end of each epoch
+	local all='paceline.batches(samples=9, size=2, epochs=3, collective=True)'
+	run -0 ddp "for batch in $all: batch.rows" # 3 rows for two ranks, at the end
 	[ "$(grep -c "batches differ in size.*neither ddp_hook() nor batch.weight" <<<"$output")" -eq 1 ]
 	run -0 ddp "for batch in $all: batch.rows, batch.weight"
 	[[ $output != *"differ in size"* ]]

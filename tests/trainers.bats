@@ -460,6 +460,7 @@ stopping_job() {
 		batches = paceline.batches(state={"counts": counts}, collective=True, every_rank_saves=True)
 		for batch in batches:
 		    batch.rows
+		    assert batch.samples_done == 20 * counts["batches"] and batch.epoch == batch.samples_done // 600, batch.samples_done
 		    counts["batches"] += 1
 		    batch.done(1.0)
 		    if counts["batches"] == 12 and rank == "1" and len(sys.argv) > 1: batches.stop(sys.argv[1])

@@ -29,6 +29,7 @@ int agent_connect(struct agent *a, struct error *err)
 	for (int hello = 1;;) {
 		uint64_t incarnation;
 		int result = hello ? shards_hello(a->shards, err) : WORK_OK;
+		a->samples_done = shards_generation(a->shards)->samples_done;
 		if (result == WORK_OK)
 			result = conversation_connect(&a->lead, deadline, err);
 		if (result != WORK_OK)
@@ -303,6 +304,7 @@ static int on_begun(struct agent *a, uint64_t count, struct error *err)
 				 (unsigned long long)a->cut.rows);
 	a->phase = PHASE_READY;
 	a->none = count == 0;
+	a->samples = samples;
 	a->weight = a->bsp ? (double)members * (double)count / (double)samples : 1;
 	return WORK_OK;
 }
@@ -330,6 +332,8 @@ static int on_pushed(struct agent *a, struct error *err)
 	a->none = 0;
 	a->phase = PHASE_IN;
 	int result = agent_batch_read_iteration(a, err);
+	record_u64_opt(&a->lead.record, "samples", 0, UINT64_MAX, &a->samples, NULL); /* others may have gone */
+	a->samples_done += a->samples;
 	agent_batch_obey(a);
 	if (a->next_cut.rows > 0) { /* the lead knows of it */
 		a->phase = PHASE_BEGINNING;

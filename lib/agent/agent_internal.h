@@ -102,6 +102,7 @@ struct agent {
 	struct batch next_batch;
 	int none;             /* READY, PUSHING: we are not in this iteration; what is cut waits */
 	double weight;
+	uint64_t samples, samples_done; /* of all in this iteration; in the model before it; only under BSP */
 	struct save save;
 	struct look look;
 	char *resume;    /* what the trainer is to go on from; NULL: nothing */

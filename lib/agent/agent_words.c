@@ -77,6 +77,15 @@ void agent_give_batch(struct agent *a)
 	record_add_u64(&o, "accum", a->actions.accum);
 	record_add_real(&o, "weight", a->weight);
 	record_add_real(&o, "lr-scale", a->actions.scale);
+	if (!a->none && a->cut.ranges > 0)
+		record_add_u64(&o, "epoch", a->cut.range[0].piece.epoch);
+	if (a->bsp) {
+		const struct generation *g = shards_generation(a->shards);
+		record_add_u64(&o, "samples", a->samples);
+		record_add_u64(&o, "samples-done", a->samples_done);
+		if (g->epochs)
+			record_add_u64(&o, "samples-all", g->samples * g->epochs);
+	}
 	words_put(&a->words, &o, NULL);
 	for (size_t i = 0; !a->none && i < a->cut.ranges; i++)
 		put_range(a, &a->cut.range[i]);

@@ -160,11 +160,14 @@ static void answer_hello(struct service *s, struct request *rq, const char *work
 {
 	const struct queue_parameters *p = queue_parameters(s->queue);
 	const struct partitions *own = queue_own(s->queue);
+	struct queue_stat stat;
+	queue_stat(s->queue, &stat);
 	struct record_out *o =
 		RECORD("ok", F("generation", generation), F("samples", p->samples),
 		       F("shards", queue_shards(s->queue)), F("epochs", p->epochs),
 		       F("incarnation", queue_incarnation(s->queue)),
-		       F("shuffle", queue_shuffle_name(p->shuffle)), F("batch", p->batch));
+		       F("shuffle", queue_shuffle_name(p->shuffle)), F("batch", p->batch),
+		       stat.samples_done ? F("samples-done", stat.samples_done) : F_NONE);
 	if (own && partitions_find(own, worker) < own->count) {
 		const struct partition *mine = &own->partition[partitions_find(own, worker)];
 		record_add_u64(o, "partition-begin", mine->begin);

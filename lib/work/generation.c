@@ -128,10 +128,12 @@ static int read_hello(struct generation *g, struct error *err)
 {
 	const struct record *r = &g->record;
 	const char *shuffle = record_get(r, "shuffle");
+	g->samples_done = 0;
 	if (record_u64(r, "generation", 0, UINT64_MAX, &g->number, err) != 0 ||
 	    record_u64(r, "incarnation", 0, UINT64_MAX, &g->incarnation, err) != 0 ||
 	    record_u64(r, "samples", 1, UINT64_MAX, &g->samples, err) != 0 ||
 	    record_u64_opt(r, "epochs", 0, UINT64_MAX, &g->epochs, err) != 0 ||
+	    record_u64_opt(r, "samples-done", 0, UINT64_MAX, &g->samples_done, err) != 0 ||
 	    record_u64_opt(r, "partition-begin", 0, g->samples, &g->part_begin, err) != 0 ||
 	    record_u64_opt(r, "partition-samples", 0, g->samples, &g->part_samples, err) != 0)
 		return error_wrap(err, g->path);

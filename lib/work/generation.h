@@ -41,6 +41,7 @@ struct generation {
 
 	/* As the last hello said. */
 	uint64_t number, incarnation, samples, epochs;
+	uint64_t samples_done; /* in the model, of all epochs */
 	uint64_t part_begin, part_samples; /* part_samples 0: no partitions */
 	int shuffled;
 

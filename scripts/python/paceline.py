@@ -178,19 +178,28 @@ class Batch:
     weight      multiply the mean loss (or gradient) with it, and an unweighted mean over all
                 trainers is the mean over all samples. ddp_hook() does that by itself
     lr_scale    multiply the learning rate with it (1 until an action says otherwise)
+    epoch       of its first row, from 0; without rows that of the batch before
+    samples_done   in the model before this batch, of all trainers and epochs
+    progress    the same as a part of all: from 0 up to 1
+    steps       how many steps of a schedule are due behind this batch: Batches.steps in all. Usually 1
     loss        set it: the mean loss over the batch, a number or a tensor of one
     samples     behind sum() or allreduce(): how many rows all ranks together have summed
     """
 
-    __slots__ = ("iteration", "size", "accum", "lr_scale", "loss", "samples", "waited",
-                 "_source", "_given", "_ranges", "_rows", "_read", "_whole", "_events", "_weight")
+    __slots__ = ("iteration", "size", "accum", "lr_scale", "epoch", "samples_done", "progress", "loss", "samples",
+                 "waited", "_source", "_given", "_ranges", "_rows", "_read", "_whole", "_events", "_weight",
+                 "_planned", "_batches")
 
     def __init__(self, source: "Batches", iteration: int, ranges: List[Range], size: int,
                  accum: int = 1, weight: float = 1.0, lr_scale: float = 1.0) -> None:
-        self._source: Optional[Batches] = source
+        self._batches = source
+        self._source: Optional[Batches] = source  # until it is done
         self.iteration = iteration
         self.size = size
+        self.epoch = self.samples_done = 0
+        self.progress = 0.0
         self.accum = accum
+        self._planned = size  # rows of all ranks in this iteration, if no rank goes
         self._weight = weight
         self.lr_scale = lr_scale
         self.loss: Any = None
@@ -205,6 +214,12 @@ class Batch:
 
     def __repr__(self) -> str:
         return "<batch iteration=%d size=%d>" % (self.iteration, self.size)
+
+    @property
+    def steps(self) -> int:
+        every = self._batches._global
+        rows = self._planned if self.samples is None else self.samples
+        return -(-(self.samples_done + rows) // every) - -(-self.samples_done // every) if every else 1
 
     @property
     def weight(self) -> float:
@@ -346,6 +361,28 @@ class Batches:
         self.batch: Optional[Batch] = None  # the one that was given last
         self.collective = collective
         self._sums: Any = None  # with sums=
+        self._all = self._global = 0  # rows of all epochs; rows of a batch of all ranks; 0: not known
+        self._epoch = 0
+
+    @property
+    def steps(self) -> int:
+        """How many steps a schedule has in this job: one for each global batch (BATCH) of rows, however
+        they are cut. It gets exactly so many, if it makes those of each batch:
+
+            schedule = OneCycleLR(optimizer, max_lr=0.1, total_steps=batches.steps)
+            ...
+            for _ in range(batch.steps):
+                schedule.step()
+        """
+        if not self._all or not self._global:
+            raise Error("how many rows there are is not known here: say samples= to batches()")
+        return -(-self._all // self._global)
+
+    def _place(self, batch: Batch, epoch: Optional[int], samples: int, done: int, of: int) -> Batch:
+        """Where in the job a batch is; samples are those of all ranks."""
+        self._epoch = batch.epoch = self._epoch if epoch is None else epoch
+        batch.samples_done, batch.progress, batch._planned = done, done / of if of else 0.0, samples
+        return batch
 
     def __iter__(self) -> "Batches":
         return self
@@ -406,20 +443,23 @@ class _LocalBatches(Batches):
     def __init__(self, samples: int, size: int, epochs: int, seed: Optional[int], rank: int, world: int,
                  collective: bool) -> None:
         super().__init__(collective)
-        self._plan = self._batches(samples, size, epochs, seed, rank, world)
+        self._all, self._global = samples * epochs, size * world
+        self._plan = self._batches(samples, seed, rank, world)
 
-    def _batches(self, samples: int, size: int, epochs: int, seed: Optional[int], rank: int,
-                 world: int) -> Iterator[Batch]:
-        iteration = 0
-        for epoch in range(epochs):
-            order = None if seed is None else seed + epoch
-            for begin in range(0, samples, size * world):
-                total = min(size * world, samples - begin)
-                skip = begin + total * rank // world
-                take = begin + total * (rank + 1) // world - skip
-                ranges = [Range(0, samples, order, skip, take)] if take else []
-                yield Batch(self, iteration, ranges, take, weight=world * take / total)
-                iteration += 1
+    def _batches(self, samples: int, seed: Optional[int], rank: int, world: int) -> Iterator[Batch]:
+        """As in a job, a batch may have the last rows of an epoch and the first ones of the next."""
+        for iteration, done in enumerate(range(0, self._all, self._global)):
+            total = min(self._global, self._all - done)
+            at, end = done + total * rank // world, done + total * (rank + 1) // world
+            take, epoch = end - at, at // samples if end > at else None
+            ranges = []
+            while at < end:
+                number, skip = divmod(at, samples)
+                ranges.append(Range(0, samples, None if seed is None else seed + number, skip,
+                                    min(end - at, samples - skip)))
+                at += ranges[-1].count
+            batch = Batch(self, iteration, ranges, take, weight=world * take / total)
+            yield self._place(batch, epoch, total, done, self._all)
 
     def stop(self, why: str = "") -> None:
         self._plan = iter(())
@@ -450,11 +490,16 @@ class _AgentBatches(Batches):
                  "the job; FORMAT=lines if DATA has no header)" % (job, samples, samples - int(job)))
         self._in, self._out = reads, writes
         self._unread = b""
+        self._done = 0
         self._process = os.getpid()
         self._save, self._resume = save, resume
         self._word = _record("next", empty=1) if collective else _record("next")
         self._saves = saves
         self._samples = samples
+        told = [os.environ.get("PACELINE_" + name, "") for name in ("EPOCHS", "BATCH")]
+        if all(text.isdigit() for text in told):
+            self._all = int(job if job.isdigit() else samples or 0) * int(told[0])
+            self._global = int(told[1])
         self._background = background
         self._writing: Optional[_Writing] = None
         self._ended = False
@@ -589,8 +634,13 @@ class _AgentBatches(Batches):
                 if r.begin + r.length > self._samples:
                     raise Error("the job has a row %d, and this script has %d rows: see SAMPLES or DATA of "
                                 "the job" % (r.begin + r.length - 1, self._samples))
-        return Batch(self, int(values["iteration"]), ranges, int(values["size"]), int(values.get("accum") or 1),
-                     float(values.get("weight") or 1), float(values.get("lr-scale") or 1))
+        batch = Batch(self, int(values["iteration"]), ranges, int(values["size"]), int(values.get("accum") or 1),
+                      float(values.get("weight") or 1), float(values.get("lr-scale") or 1))
+        # Without a barrier nobody knows what the others have done by now: the rows of this rank count.
+        samples, done = int(values.get("samples") or batch.size), int(values.get("samples-done") or self._done)
+        self._done = done + samples
+        epoch = values.get("epoch")
+        return self._place(batch, int(epoch) if epoch else None, samples, done, int(values.get("samples-all") or self._all))
 
     def _step(self, batch: Batch, asks: bool) -> None:
         """With asks the word for the next batch goes out with this one's: the two answers wake us

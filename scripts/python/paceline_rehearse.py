@@ -89,7 +89,9 @@ class Rehearsal:
         self.o = options
         self.directory = directory
         self.all = options.samples * options.epochs
+        self.batch = sum(options.size[0][rank % len(options.size[0])] for rank in range(options.ranks))
         self.at = 0  # rows of all epochs that are given
+        self.done = 0  # and trained
         self.iteration = 0
         self.kills: List[Tuple[int, int]] = list(options.kill)
         self.ranks: List[Rank] = []
@@ -128,6 +130,7 @@ class Rehearsal:
         env = dict(os.environ, PACELINE_IN=str(their_in), PACELINE_OUT=str(their_out),
                    PACELINE_ID="w%d" % number, RANK=str(number), WORLD_SIZE=str(self.o.ranks),
                    LOCAL_RANK=str(number), LOCAL_WORLD_SIZE=str(self.o.ranks),
+                   PACELINE_EPOCHS=str(self.o.epochs), PACELINE_BATCH=str(self.batch),
                    MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.port),
                    PYTHONPATH=os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")])))
         env.pop("PACELINE_RESUME", None)
@@ -309,7 +312,7 @@ class Rehearsal:
                 rank.asks = None
                 self.say(rank, "ok", state="wait")
                 continue
-            self.deal(rank, ranges, len(self.ranks) * size / samples)
+            self.deal(rank, ranges, len(self.ranks) * size / samples, samples)
         self.kill()
 
     def cut_rows(self, rank: Rank) -> List[Range]:
@@ -335,10 +338,17 @@ class Rehearsal:
             want -= take
         return ranges
 
-    def deal(self, rank: Rank, ranges: List[Range], weight: float) -> None:
+    def deal(self, rank: Rank, ranges: List[Range], weight: float, samples: Optional[int] = None) -> None:
+        """samples: of all ranks; where their gradients are summed here, they are told with the sum."""
         rank.asks, rank.holds = None, ranges
-        self.say(rank, "batch", iteration=self.iteration, size=sum(r.count for r in ranges), accum=self.o.accum,
-                 weight="%.17g" % weight, lr_scale=1)
+        size = sum(r.count for r in ranges)
+        where: Dict[str, object] = {"samples_done": self.done, "samples_all": self.all}
+        if samples is not None:
+            where = {"samples": samples, **where}
+        if size:
+            where = {"epoch": self.done // self.o.samples, **where}
+        self.say(rank, "batch", iteration=self.iteration, size=size, accum=self.o.accum, weight="%.17g" % weight,
+                 lr_scale=1, **where)
         for r in ranges:
             if r.seed is None:
                 self.say(rank, "range", begin=r.begin + r.skip, length=r.count)
@@ -369,6 +379,7 @@ class Rehearsal:
     def trained(self) -> None:
         self.iteration += 1
         sizes = {rank: sum(r.count for r in rank.holds or []) for rank in self.ranks if rank.asks != "next"}
+        self.done += sum(sizes.values())
         losses = [(rank.loss, size) for rank, size in sizes.items() if rank.loss is not None and size]
         if losses:
             self.loss = sum(loss * size for loss, size in losses) / sum(size for _, size in losses)
@@ -453,7 +464,7 @@ class Rehearsal:
                                               for rank in self.ranks):
                 self.commit()
             return
-        over = self.at == self.all and not self.back
+        over = self.at == self.all and not self.back or self.enough
         there = [rank for rank in self.ranks if over or rank.since <= self.iteration]
         if not all(rank.asks for rank in there):
             return
@@ -524,6 +535,7 @@ class Rehearsal:
                 self.saving, self.killed, self.enough = None, False, False
                 self.repeated += self.at - (self.cut.at if self.cut else 0)
                 self.at, self.iteration = (self.cut.at, self.cut.iteration) if self.cut else (0, 0)
+                self.done = self.at
             except Broken as error:
                 print("rehearsal: %s" % error, file=sys.stderr)
                 return DATA
