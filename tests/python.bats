@@ -315,6 +315,34 @@ for batch in $all: batch.rows"
 	[[ $output == *"collective=True needs RANK and WORLD_SIZE in the environment"* ]]
 }
 
+@test "random numbers are in the state: killed or not, the same; ranks that did not save differ" {
+	cat >dice.py <<-'END'
+		import paceline, random, sys
+		numpy = torch = None
+		if "numpy" in sys.argv: import numpy
+		if "torch" in sys.argv: import torch
+		random.seed(1)
+		if numpy: numpy.random.seed(2)
+		if torch: torch.manual_seed(3)
+		drawn = {}
+		batches = paceline.batches(state={"drawn": drawn}, collective=True, background="background" in sys.argv)
+		for batch in batches:
+		    batch.rows
+		    drawn[batch.iteration] = [random.random(), float(numpy.random.rand()) if numpy else 0,
+		                              float(torch.rand(1)) if torch else 0]
+		print(batch.iteration, sorted(drawn.items()))
+	END
+	local modules=
+	for module in numpy torch; do python3 -c "import $module" 2>/dev/null && modules+=" $module"; done
+	rehearse --samples 60 --size 5 -- python3 dice.py $modules >whole
+	rehearse --samples 60 --size 5 --save-every 5 --kill 0@7 -- python3 dice.py $modules >killed
+	rehearse --samples 60 --size 5 --save-every 5 --kill 0@9 -- python3 dice.py $modules background >behind
+	diff <(grep -v ^rehearsal whole) <(grep -v ^rehearsal killed)
+	diff <(grep -v ^rehearsal whole) <(grep -v ^rehearsal behind)
+	rehearse --samples 60 --size 5 --ranks 3 --save-every 2 --kill 1@3 -- python3 dice.py $modules >ranks
+	[ "$(grep -v ^rehearsal ranks | sed 's/.*(3, //' | sort -u | wc -l)" -eq 3 ]
+}
+
 @test "stop: by hand and in a job the loops end, and what follows them runs; break is told" {
 	python3 - <<-'END'
 		import paceline

@@ -23,6 +23,7 @@ import faulthandler
 import math
 import mmap
 import os
+import random
 import signal
 import stat
 import sys
@@ -757,8 +758,44 @@ class _Dict:
         self._values.update(state)
 
 
+class _Random:
+    """The random numbers of this process: those of Python, numpy, torch and its cards, as far as they
+    are in use."""
+
+    _NAME = "random"  # in the state
+
+    def state_dict(self) -> Dict[str, Any]:
+        numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+        state: Dict[str, Any] = {"rank": os.environ.get("RANK", ""), "python": random.getstate()}
+        if numpy is not None:
+            state["numpy"] = numpy.random.get_state()
+        if torch is not None:
+            state["torch"] = torch.get_rng_state()
+            if torch.cuda.is_initialized():
+                state["cuda"] = torch.cuda.get_rng_state_all()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        numpy, torch, rank = sys.modules.get("numpy"), sys.modules.get("torch"), os.environ.get("RANK", "")
+        random.setstate(state["python"])
+        if rank != state["rank"]:  # another one saved for all: ranks should differ, as they did
+            random.seed("%d %s" % (random.getrandbits(64), rank))
+            if numpy is not None:
+                numpy.random.seed(random.getrandbits(32))
+            if torch is not None:
+                torch.manual_seed(random.getrandbits(63))
+            return
+        if numpy is not None and "numpy" in state:
+            numpy.random.set_state(state["numpy"])
+        if torch is not None and "torch" in state:
+            torch.set_rng_state(state["torch"])
+            cards = state.get("cuda") or []
+            if cards and torch.cuda.is_available() and torch.cuda.device_count() == len(cards):
+                torch.cuda.set_rng_state_all(cards)
+
+
 class _State:
-    """Objects with state_dict() and load_state_dict(), as one file."""
+    """Objects with state_dict() and load_state_dict(), and random numbers, as one file."""
 
     def __init__(self, objects: Mapping[str, Any]) -> None:
         self._objects: Dict[str, Any] = {}
@@ -773,6 +810,7 @@ class _State:
             else:
                 raise Error("state: %s is no dict, and has no state_dict() and load_state_dict(): use save= and "
                             "resume=" % name)
+        self._objects.setdefault(_Random._NAME, _Random())
 
     def copy(self) -> Dict[str, Any]:
         """The state as it is now, for somebody who writes it while training goes on."""
@@ -809,9 +847,10 @@ class _State:
             # What a state_dict() holds beside tensors is the script's own business, and its own file.
             state = torch.load(path, map_location="cpu", weights_only=False)
         for name, thing in self._objects.items():
-            if name not in state:
+            if name in state:
+                thing.load_state_dict(state[name])
+            elif not isinstance(thing, _Random):  # which a state of before this version lacks
                 raise Error("%s: has no state of %s" % (path, name))
-            thing.load_state_dict(state[name])
 
 
 def _copy(thing: Any) -> Any:
@@ -857,7 +896,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
     """The batches of this trainer, until the job is at its end.
 
     state       what is saved and loaded, by name: objects with state_dict() and load_state_dict(),
-                and dicts of what else has to survive
+                and dicts of what else has to survive. Random numbers are saved with them
     save        instead of it: a function that writes below the directory it is given, and may
                 return the path of what it wrote
     resume      the other half: a function that is given that path before the first batch
