@@ -48,17 +48,24 @@ static int auc_bad_word(struct error *err, const char *what, const char *word, s
 	return error_set(err, ERROR_DATA, NULL, "%s: '%.*s'", what, (int)(len < 40 ? len : 40), word);
 }
 
+/* It may be a score or label of another kind. */
+static int auc_not_binary(struct error *err, const char *what, const char *word, size_t len)
+{
+	return error_set(err, ERROR_DATA, NULL,
+			 "%s: '%.*s' (names of classes: --labels class; other numbers: --labels real)",
+			 what, (int)(len < 40 ? len : 40), word);
+}
+
 #define NO_LABEL 1
 
 static int take_score(const char *word, size_t n, struct row *r, struct error *err)
 {
 	if (labels == CLASS)
 		return 0;
-	if (number_real_span(word, n, &r->score) != 0)
-		return auc_bad_word(err, "the score is not a number", word, n);
-	if (labels == BINARY && !(r->score >= 0 && r->score <= 1))
-		return auc_bad_word(err, "the score is not a number from 0 to 1", word, n);
-	return 0;
+	int is_number = number_real_span(word, n, &r->score) == 0;
+	if (labels == BINARY && !(is_number && r->score >= 0 && r->score <= 1))
+		return auc_not_binary(err, "the score is not a number from 0 to 1", word, n);
+	return is_number ? 0 : auc_bad_word(err, "the score is not a number", word, n);
 }
 
 /* score[of]: the word before it. */
@@ -69,11 +76,10 @@ static int take_label(const char *word, size_t n, const char *score, size_t of, 
 		r->score = n == of && memcmp(word, score, n) == 0;
 		return 0;
 	}
-	if (number_real_span(word, n, &r->label) != 0)
-		return auc_bad_word(err, "the label is not a number", word, n);
-	if (labels == BINARY && r->label != 0 && r->label != 1)
-		return auc_bad_word(err, "the label is neither 0 nor 1", word, n);
-	return 0;
+	int is_number = number_real_span(word, n, &r->label) == 0;
+	if (labels == BINARY && !(is_number && (r->label == 0 || r->label == 1)))
+		return auc_not_binary(err, "the label is neither 0 nor 1", word, n);
+	return is_number ? 0 : auc_bad_word(err, "the label is not a number", word, n);
 }
 
 /* Of a class, behind the weight: the probability of the label, "-" where there is no label. */

@@ -140,4 +140,7 @@ near() {
 	run -65 auc --labels real < <(printf 'x 1\n')
 	[[ "$output" == "auc: stdin:1: the score is not a number: 'x'" ]]
 	run -64 auc --labels many </dev/null
+	# Those of another kind: the message names what scores them.
+	run -65 auc < <(printf 'red red\n')
+	[[ "$output" == "auc: stdin:1: the score is not a number from 0 to 1: 'red' (names of classes: --labels class; "*"--labels real)" ]]
 }

@@ -1011,10 +1011,10 @@ E
 @test "auc: what is no score" {
 	transcript <<'E'
 $ echo 0.5 2 | auc
-auc: stdin:1: the label is neither 0 nor 1: '2'
+auc: stdin:1: the label is neither 0 nor 1: '2' (names of classes: --labels class; other numbers: --labels real)
 = 65
 $ echo 1.5 1 | auc
-auc: stdin:1: the score is not a number from 0 to 1: '1.5'
+auc: stdin:1: the score is not a number from 0 to 1: '1.5' (names of classes: --labels class; other numbers: --labels real)
 = 65
 $ echo 0.5 | auc
 auc: stdin:1: the label is missing
