@@ -3,7 +3,8 @@
 # worker-torch.py PROGRAM MODEL-FILE BATCH ROUNDS SECONDS: PROGRAM is worker-torch.c.  It makes
 # parameters and batches; this computes the same from them, and fails if scores, loss or gradients
 # differ by more than rounding.  Then both train in turns for so many seconds.  Prints what a record says:
-# rows/s of both, the ratio, and the largest difference.
+# rows/s of both, the ratio, the percentage of the peer's time that is matrix products, by its profiler (where
+# they are as fast as ours, the ratio can't be more than 100 by that), and the largest difference.
 import statistics
 import subprocess
 import sys
@@ -284,11 +285,15 @@ def main():
             if run is mine:
                 keys.append(100 * finding / took)
     rate = {run: statistics.median(rates[run]) for run in rates}
+    with torch.profiler.profile() as profile:
+        theirs(steps[theirs])
+    times = {e.key: e.self_cpu_time_total for e in profile.key_averages()}
+    products = 100 * (times.get("aten::mm", 0) + times.get("aten::addmm", 0)) / sum(times.values())
     ours.stdin.close()
     ours.wait()
     print(f"kernels={kernels} threads=1 batch={batch} rows-per-second={rate[mine]:.0f} "
           f"torch={rate[theirs]:.0f} ratio={rate[mine] / rate[theirs]:.2f} "
-          f"keys-percent={statistics.median(keys):.0f} differ={differ:.1g}")
+          f"torch-products-percent={products:.0f} keys-percent={statistics.median(keys):.0f} differ={differ:.1g}")
 
 
 main()
