@@ -7,6 +7,7 @@
 #include "cmd/node.h"
 
 #include "data/dataset.h"
+#include "data/origin.h"
 #include "data/schema.h"
 #include "model/model.h"
 #include "monitor/node.h"
@@ -24,7 +25,7 @@
 static struct {
 	const char *shards, *servers, *lead, *replica, *memory, *drag, *spare;
 	struct option_list data;
-	const char *index_dir, *row_cache, *bad_rows, *schema, *model;
+	const char *data_sums, *index_dir, *row_cache, *bad_rows, *schema, *model;
 	uint64_t batch, ahead, delay, profile;
 	double clip;
 	struct model_device device;
@@ -58,6 +59,8 @@ static const struct option_row option_rows[] = {
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "data", .kind = OPTION_LIST, .target = &opt.data, .arg = "FILE[,FILE]",
 	 .help = "training data, in the order of their rows; required, may be repeated"},
+	{.name = "data-sums", .kind = OPTION_TEXT, .target = &opt.data_sums, .arg = "FILE",
+	 .help = "what the data were when the job began; data that are others now are refused"},
 	{.name = "index-dir", .kind = OPTION_TEXT, .target = &opt.index_dir, .arg = "DIR",
 	 .help = "directory of row indexes and row caches (beside the data)"},
 	{.name = "row-cache", .kind = OPTION_CHOICE, .target = &opt.row_cache, .arg = "MODE",
@@ -190,6 +193,19 @@ static int fit(struct schema *schema, struct dataset *data, struct error *err)
 	return result;
 }
 
+/* A worker that begins later than the job must not train on other data. Another host may lack the
+ * file, and have copies of the data. */
+static int worker_compare_data(const struct names *files, const struct schema *schema,
+			       struct error *err)
+{
+	const struct origin_files origin = {.file = files->item,
+					    .count = files->count,
+					    .are_idx = schema->syntax.format == ROW_IDX};
+	if (!opt.data_sums || access(opt.data_sums, F_OK) != 0)
+		return 0;
+	return origin_check(opt.data_sums, &origin, err);
+}
+
 static int worker_open_data(const struct names *files, struct schema **schema,
 			    struct dataset **data, struct error *err)
 {
@@ -200,6 +216,7 @@ static int worker_open_data(const struct names *files, struct schema **schema,
 	if (dataset_bad_rows_option(opt.bad_rows, &options.bad_rows_max, err) != 0)
 		return -1;
 	if (schema_read(schema, opt.schema, err) != 0 ||
+	    worker_compare_data(files, *schema, err) != 0 ||
 	    dataset_open(data, *schema, &options, err) != 0)
 		return -1;
 	return schema_needs_fit(*schema) ? fit(*schema, *data, err) : 0;
@@ -248,7 +265,8 @@ static struct caching *start_caching(const struct names *files, const struct sch
 						.index_dir = opt.index_dir};
 	struct caching *caching = NULL;
 	struct error err;
-	if (strcmp(opt.row_cache, "make") == 0 && !row_is_image(schema->syntax) && dataset_text_bytes(data) >= CACHE_LEAST &&
+	if (strcmp(opt.row_cache, "make") == 0 && !row_is_image(schema->syntax) &&
+	    dataset_text_bytes(data) >= CACHE_LEAST &&
 	    caching_start(&caching, &options, &err) != 0)
 		log_say(LOG_LEVEL_WARNING, "no row cache: %s", err.text);
 	return caching;

@@ -211,6 +211,20 @@ scores() {
 	exact "$(last first.out checkpoint)" 2000 3
 }
 
+@test "labels that are changed while a job trains: a worker that begins again does not train on them" {
+	bars idx a-images-idx3-ubyte 1000 1 8
+	printf '%s\n' JOB=j DATA=a-images-idx3-ubyte MODEL=softmax EPOCHS=3 WORKERS=1 SERVERS=1 BATCH=40 >job.env
+	slow 200
+	begin first
+	wait_for 'came_to 200'
+	printf '\377' | dd of=a-labels-idx1-ubyte bs=1 seek=500 conv=notrunc status=none
+	kill -9 "$(pid_of w0)"
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 78 ]
+	grep -q "a-labels-idx1-ubyte: was changed since the job began" first.err
+}
+
 @test "labels of an idx file: missing, fewer than images, damaged" {
 	keys=(DATA=a-images-idx3-ubyte MODEL=mlp,hidden:4)
 	bars idx a-images-idx3-ubyte 20 1 8

@@ -21,7 +21,7 @@ struct origin {
 };
 
 struct origin_files {
-	char *const *file;
+	const char *const *file;
 	size_t count;
 	int are_idx; /* with each comes the file of its labels */
 };

@@ -92,7 +92,7 @@ static struct origin_files prepare_files(const struct job *job)
 {
 	struct row_syntax syntax;
 	return (struct origin_files){
-		.file = job->data.item,
+		.file = (const char *const *)job->data.item,
 		.count = job->data.count,
 		.are_idx = job_row_syntax(job, &syntax, NULL) == 0 && syntax.format == ROW_IDX};
 }

@@ -424,6 +424,8 @@ static void worker_words(struct argv *w, const struct sup_node *n, uint64_t life
 	}
 	for (size_t i = 0; !job_is_local(job) && i < job->data.count; i++)
 		argv_add(w, "--data", job->data.item[i]);
+	if (!job_is_local(job)) /* a partition is one file of those that it has */
+		add_state(w, s, "--data-sums", "data-sums");
 	add_state(w, s, "--index-dir", "index");
 	/* What is read once needs no cache. */
 	argv_add(w, "--row-cache", strcmp(job->row_cache, "off") == 0 ? "off"
