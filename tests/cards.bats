@@ -98,7 +98,7 @@ parameters() {
 @test "what was measured of a card is kept, and reported; another model measures anew" {
 	job WORKERS=1,device:cuda EPOCHS=2
 	run -0 run_job
-	[[ $(<run/state/device-w0) =~ ^device\ type=CPU-stand-in-.*\ saturation=[1-9][0-9]*\ max=[1-9][0-9]*\ model=[0-9]+$ ]]
+	[[ $(<run/state/device-w0) =~ ^device\ type=CPU-stand-in-.*\ saturation=[1-9][0-9]*\ max=[1-9][0-9]*\ left=[1-9][0-9]*\ model=[0-9]+$ ]]
 	grep -q '^device role=worker id=w0 type=CPU-stand-in-16384-MiB ' run/state/bpt.log
 	# The next process says what the file says; and that of another model is not for it.
 	job WORKERS=1,device:cuda EPOCHS=200
@@ -108,10 +108,15 @@ parameters() {
 	sed -i 's/ max=[0-9]*/ max=4711/' run/state/device-w0
 	kill -9 "$(pid_of w0)"
 	wait_for 'grep -q " id=w0 .* max=4711 " run/state/bpt.log'
-	sed -i 's/ max=4711.*/ max=4712 model=1/' run/state/device-w0
+	sed -i 's/ max=4711\(.*\) model=.*/ max=4712\1 model=1/' run/state/device-w0
 	kill -9 "$(pid_of w0)"
-	wait_for '! grep -q " max=4712 model=1\$" run/state/device-w0'
-	not grep -q max=4712 run/state/bpt.log
+	wait_for '! grep -q " max=4712 " run/state/device-w0'
+	# Others had half of it when this was measured.
+	left=$(field left <run/state/device-w0)
+	sed -i "s/ max=.* model/ max=4713 left=$((left / 2)) model/" run/state/device-w0
+	kill -9 "$(pid_of w0)"
+	wait_for '! grep -q " max=4713 " run/state/device-w0'
+	not grep -q 'max=471[23]' run/state/bpt.log
 	trainctl stop --run-dir "$T/run" >/dev/null
 	ended "$SUPERVISOR"
 }
@@ -135,6 +140,10 @@ parameters() {
 	wait_for 'in_log w0 "the memory of CPU stand-in.* is full: more than [0-9]* samples are computed in parts"'
 	wait_for '[ "$(field max <run/state/device-w0)" -lt 512 ]'
 	[ "$(grep -c 'is full' run/state/logs/w0.log)" -eq 1 ]
+	# The other process is gone.
+	card memory 10000000
+	kill -9 "$(pid_of w0)"
+	wait_for '[ "$(field max <run/state/device-w0)" -gt 512 ]'
 	trainctl stop --run-dir "$T/run" >/dev/null
 	ended "$SUPERVISOR"
 }

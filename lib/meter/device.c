@@ -147,7 +147,7 @@ static int device_measure_sizes(struct bench *b, struct device *d, struct error 
 	uint64_t most = b->options->size_max;
 	size_t count = 0;
 	b->resident = resident_bytes();
-	b->left = card_left(b);
+	d->left = b->left = card_left(b);
 	if (b->drag.memory > 0 && most > b->drag.memory)
 		most = b->drag.memory;
 	for (uint64_t size = 1; size <= most && count < SIZES_MAX; size *= 2) {
@@ -210,20 +210,24 @@ int device_keep(const struct device *d, const struct device_file *keep, struct e
 	struct record_out o;
 	record_begin(&o, line, sizeof(line), "device");
 	device_put(d, &o);
+	record_add_u64(&o, "left", d->left);
 	record_add_u64(&o, "model", keep->model);
 	return fs_replace_for_now(keep->path, line, record_end(&o, NULL), err);
 }
 
-/* A file of another card or model, or one that is damaged, is measured anew. */
-static int device_kept(struct device *d, const struct device_options *options)
+/* A file of another card or model, or one that is damaged, is measured anew. So is a card of which
+ * others had more then: it holds more now. */
+static int device_kept(struct device *d, const struct bench *b)
 {
+	const struct device_options *options = b->options;
 	const uint64_t most = options->most;
 	const char *type;
 	struct record r;
 	char *text;
 	size_t len;
 	uint64_t model;
-	if (!options->keep.path || fs_read_file(options->keep.path, RECORD_LINE_MAX, &text, &len, NULL) != 0)
+	if (!options->keep.path ||
+	    fs_read_file(options->keep.path, RECORD_LINE_MAX, &text, &len, NULL) != 0)
 		return 0;
 	int is_it = record_first(&r, text, len, NULL) == 0 && record_is(&r, "device") &&
 		    record_text(&r, "type", &type, NULL) == 0 && strcmp(type, d->type) == 0 &&
@@ -232,9 +236,10 @@ static int device_kept(struct device *d, const struct device_options *options)
 		    record_real(&r, "launch", 0, 1e9, &d->profile.launch, NULL) == 0 &&
 		    record_real(&r, "speed", 1e-9, 1e18, &d->profile.speed, NULL) == 0 &&
 		    record_u64(&r, "saturation", 1, most, &d->profile.saturation, NULL) == 0 &&
-		    record_u64(&r, "max", 1, most, &d->max, NULL) == 0;
+		    record_u64(&r, "max", 1, most, &d->max, NULL) == 0 &&
+		    record_u64(&r, "left", 0, UINT64_MAX, &d->left, NULL) == 0;
 	free(text);
-	return is_it;
+	return is_it && card_left(b) <= d->left + d->left / 8;
 }
 
 int device_measure(struct device *d, const struct device_options *options, struct error *err)
@@ -249,7 +254,7 @@ int device_measure(struct device *d, const struct device_options *options, struc
 		name_processor(d->type);
 	if (!option_id_ok(d->type))
 		strcpy(d->type, "cpu");
-	if (device_kept(d, options))
+	if (device_kept(d, &b))
 		return 0;
 	int result = device_measure_sizes(&b, d, err);
 	struct error why;

@@ -17,7 +17,7 @@
 #define DEVICE_MEMORY_PART 0.95 /* of the memory is used at most (LB-BSP 4.2) */
 
 /* For what is measured of a card and of a model of this sum: what it holds of these two is not
- * measured again. path NULL: none. */
+ * measured again, unless more of the card is free than then. path NULL: none. */
 struct device_file {
 	const char *path;
 	uint64_t model;
@@ -43,6 +43,7 @@ struct device_options {
 struct device {
 	struct profile profile;
 	uint64_t max; /* samples of a step that fit */
+	uint64_t left; /* bytes of the card that nobody had then */
 	char type[OPTION_ID_MAX];
 };
 

@@ -180,6 +180,7 @@ void meter_fits(struct meter *m, uint64_t most)
 	if (most >= m->device.max)
 		return;
 	m->device.max = most;
+	m->device.left = 0; /* others may have it for a moment only: the next process looks anew */
 	if (m->device.profile.saturation > most)
 		m->device.profile.saturation = most;
 	report_device(m);
