@@ -3,7 +3,7 @@ load helper
 
 # Jobs whose workers compute on cards. There is none here: a CPU stands in for it (tests/cudacpu), with programs
 # that lie beside such a plug-in. It is told by files in $PACELINE_CUDACPU: `cards` (how many), `memory` (bytes),
-# `driver` (0: there is none), and lost-N (card N answers no more);
+# `driver` (0: there is none), and lost-N (card N answers no more), `nccl` (1: it sums; 2: it does not start);
 # it writes `streams`, a line for each that a program makes.
 
 setup_file() {
@@ -93,6 +93,30 @@ parameters() {
 	run -0 run_job --fresh --set WORKERS=device:cuda+tf32
 	in_log w0 'cuda:0+tf32 computes: .* MiB, tf32$'
 	in_log w1 'cuda:1+tf32 computes: .* MiB, tf32$'
+}
+
+@test "one worker with several cards: NCCL or the host adds their sums, and one that is lost is left out" {
+	card cards 3
+	job EPOCHS=2 MODEL=wdl,embed:3,hidden:6-4 WORKERS=1,device:cuda:0+2 SERVERS=1 SHUFFLE=samples SOLUTION=profile:off
+	run -0 run_job
+	in_log w0 'cuda:0+2 computes: 2 x CPU stand-in, 16384 MiB$'
+	card nccl 1
+	run -0 trainctl run job.env --run-dir "$T/again"
+	grep -q 'cuda:0+2 computes: 2 x CPU stand-in, 16384 MiB, NCCL$' again/state/logs/w0.log
+	[ "$(parameters run)" = "$(parameters again)" ]
+	card nccl 2
+	job WORKERS=1,device:cuda:0+2+tf32 EPOCHS=300
+	slow 400
+	begin first --fresh
+	wait_for 'came_to 100'
+	in_log w0 'cuda:0+2+tf32 computes: 2 x CPU stand-in, 16384 MiB, tf32$'
+	card lost-2 ''
+	wait_for 'in_log w0 "computes: CPU stand-in, 16384 MiB, tf32, without cuda:2+tf32\$"'
+	grep -q ' id=w0 .* status=75' run/state/job.log
+	trainctl stop --run-dir "$T/run" >/dev/null
+	ended "$SUPERVISOR"
+	run -69 trainctl check job.env --run-dir "$T/run2" --set WORKERS=device:cuda:8+9
+	[[ $output == *"cuda:9: this host has only 3 cards"* ]]
 }
 
 @test "what was measured of a card is kept, and reported; another model measures anew" {
@@ -190,7 +214,7 @@ parameters() {
 	job MODEL=audit
 	refused 78 'audit is not computed on a card: '
 	job
-	for wrong in gpu cuda: cuda:x; do refused 78 "is none of cpu|cuda[:N][+tf32]|auto" "WORKERS=device:$wrong"; done
+	for wrong in gpu cuda: cuda:x cuda:0+0 cuda:1+0 cuda:0+ cuda+1; do refused 78 "is none of cpu|cuda[:N[+N]...][+tf32]|auto" "WORKERS=device:$wrong"; done
 	# auto takes what there is
 	card driver 0
 	run -0 run_job --set WORKERS=device:auto
@@ -199,7 +223,7 @@ parameters() {
 	run -69 predict -c "$(ckpt latest run/state/checkpoints)" --device cuda d.csv
 	[[ $output == *"cuda: no NVIDIA driver on this host"* ]]
 	run -64 predict -c "$(ckpt latest run/state/checkpoints)" --device gpu d.csv
-	[[ $output == *"--device: 'gpu' is none of cpu|cuda[:N][+tf32]|auto"* ]]
+	[[ $output == *"--device: 'gpu' is none of cpu|cuda[:N[+N]...][+tf32]|auto"* ]]
 	rm "$PACELINE_CUDACPU"/*
 	predict -c "$(ckpt latest run/state/checkpoints)" --device cuda d.csv >card.scores
 	predict -c "$(ckpt latest run/state/checkpoints)" d.csv >cpu.scores

@@ -164,7 +164,7 @@ worker: --memory: is for --servers
 worker: --help shows the usage
 = 64
 $ worker --id w0 --shards s --servers p --data d.csv --schema schema --model-file lr --device gpu
-worker: --device: 'gpu' is none of cpu|cuda[:N][+tf32]|auto
+worker: --device: 'gpu' is none of cpu|cuda[:N[+N]...][+tf32]|auto
 worker: --help shows the usage
 = 64
 $ worker --id w0 --shards s --servers p --data d.csv --schema schema --model-file lr --predict none --predict-save p

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -68,10 +69,12 @@ int model_device_ok(const char *name)
 	const char *rest = name + 4;
 	if (strncmp(name, "cuda", 4) != 0)
 		return strcmp(name, "cpu") == 0 || strcmp(name, "auto") == 0;
-	if (*rest == ':') {
+	int cards = 0;
+	for (long last = -1; *rest == (cards ? '+' : ':') && strcmp(rest, "+tf32") != 0; cards++) {
 		size_t digits = strspn(rest + 1, "0123456789");
-		if (digits == 0 || digits > 3)
+		if (digits == 0 || digits > 3 || atol(rest + 1) <= last || cards == MODEL_CARDS_MAX)
 			return 0;
+		last = atol(rest + 1);
 		rest += 1 + digits;
 	}
 	return *rest == '\0' || strcmp(rest, "+tf32") == 0;

@@ -22,6 +22,7 @@ extern "C" {
 #endif
 
 #define MODEL_BACKEND_ABI 3
+#define MODEL_CARDS_MAX 16 /* in the name of a device */
 #define MODEL_BACKEND_SYMBOL "paceline_model_backend"
 
 /* What a batch is computed from. All of it is borrowed until the end of the batch. */
@@ -30,9 +31,6 @@ struct model_load {
 	size_t unique; /* rows */
 	const float *dense, *rows;
 	int forward_only;
-	/* The batch that will probably follow, as far as it is known, and borrowed likewise; NULL:
-	 * it is not. Its rows may be brought while this one is computed. */
-	const struct model_batch *next;
 };
 
 /* Where its sums go: as in model_train(). */

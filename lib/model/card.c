@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CARD_NAME_MAX 32
+#define CARD_NAME_MAX 96
 
 /* ---- which card ---- */
 
@@ -88,11 +88,6 @@ void model_limit(struct model *m, size_t fits)
 	m->card.fits = fits;
 }
 
-void model_ahead(struct model *m, const struct model_batch *batch)
-{
-	m->card.next = *batch;
-}
-
 /* ---- a part of a batch ---- */
 
 struct part {
@@ -139,9 +134,8 @@ static int part_begin(struct model *m, const struct model_step *s, size_t begin,
 				      .dense = s->dense,
 				      .rows = s->rows,
 				      .forward_only = !s->dense_gradient};
-	/* A part's rows are not those of a batch. */
-	if (count == s->batch->count && (m->card.fits == 0 || m->card.next.count <= m->card.fits))
-		p->load.next = &m->card.next;
+	if (count < s->batch->count) /* nor is that one computed whole */
+		p->block.batch.next = NULL;
 	if (part_own_rows(m, s->rows, p, err) != 0)
 		return -1;
 	return m->card.backend->begin(m->card.state, &p->load, err);
@@ -203,9 +197,7 @@ static int card_compute(struct model *m, const struct model_step *s, double *los
 
 int card_train(struct model *m, const struct model_step *s, double *loss_sum, struct error *err)
 {
-	int result = card_compute(m, s, loss_sum, NULL, err);
-	m->card.next.serial = 0;
-	return result;
+	return card_compute(m, s, loss_sum, NULL, err);
 }
 
 int card_logits(struct model *m, const struct model_step *s, float *z, struct error *err)

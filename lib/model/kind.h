@@ -39,7 +39,6 @@ struct card {
 	const struct model_backend *backend; /* NULL: the CPU computes */
 	void *state;
 	size_t fits; /* see model_fits() */
-	struct model_batch next; /* see model_ahead(); serial 0: none */
 	/* Of a part of a batch: by row of the batch, the place among its own, from 1; the row of
 	 * each of these; its index; its rows and their gradients. */
 	struct words place, row, index;

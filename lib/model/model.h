@@ -139,14 +139,17 @@ struct model_batch {
 	const float *value;     /* as index; NULL: all 1. lda: how often a word occurs */
 	size_t unique;          /* positions are below it; only looked at on a card */
 	const uint64_t *row;    /* [count] number in the data; lda and audit look at it */
-	/* Of what the arrays hold: two numbers, never the same rows; 0: that is not known. Only
-	 * looked at on a card. */
+	/* Only looked at on a card. serial: of what the arrays hold: two numbers, never the same rows;
+	 * 0: that is not known. next: will probably follow, so its rows may be copied while this batch
+	 * is computed; NULL: not known. */
 	uint64_t serial;
+	const struct model_batch *next;
 };
 
 /* What computes. Parameters and gradients stay in the caller's memory. auto: a card if there is one,
- * else the CPU; tf32: matrix products have about 3 digits, and take less time. */
-#define MODEL_DEVICES "cpu|cuda[:N][+tf32]|auto"
+ * else the CPU; several cards, in ascending order: each computes a part of a batch; tf32: matrix
+ * products have about 3 digits, and take less time. */
+#define MODEL_DEVICES "cpu|cuda[:N[+N]...][+tf32]|auto"
 struct model_device {
 	const char *name;
 	/* With cuda and auto: of the user among those that share this host's cards. They take one
@@ -192,10 +195,6 @@ void model_fold_fraction(struct model *m, double fraction);
 int model_train(struct model *m, const struct model_batch *batch, const float *dense,
 		const float *rows, float *dense_gradient, float *row_gradient, double *loss_sum,
 		struct error *err);
-
-/* While the next model_train() computes, the rows of this batch, which will probably follow, may be
- * brought to the card. It is borrowed until that returns. */
-void model_ahead(struct model *m, const struct model_batch *batch);
 
 /* From now on model_train() tells this function which floats of dense_gradient it will not change
  * any more, while it computes the others: ranges from the end of the vector to its beginning. All

@@ -519,18 +519,17 @@ static void note_fits(struct trainer *t)
 
 /* The step behind the samples before `end`, or of the next batch, may go to the card meanwhile. If
  * each answer changes the batches, the next one is not the one that is ready now. */
-static void look_ahead(struct trainer *t, size_t end, size_t size)
+static struct model_batch look_ahead(const struct trainer *t, size_t end, size_t size)
 {
 	const struct batch *b = t->batch;
 	if (end == b->count) {
 		b = t->steady ? feed_next(t->feed) : NULL;
 		end = 0;
 	}
-	if (!b || b->count == 0)
-		return;
-	struct model_batch next = batch_slice(b, end, b->count - end < size ? b->count - end : size,
-					      t->options.unit_weights);
-	model_ahead(t->model, &next);
+	if (!b)
+		return (struct model_batch){0};
+	return batch_slice(b, end, b->count - end < size ? b->count - end : size,
+			   t->options.unit_weights);
 }
 
 /* The steps of a batch add up; nothing is exchanged between them, and gradients are final in the
@@ -553,9 +552,9 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 			return result;
 		int tells = is_last && x->kind->final && !(t->options.clip > 0);
 		model_on_final(t->model, tells ? on_final : NULL, t);
-		struct model_batch slice = batch_slice(b, at, count, t->options.unit_weights);
-		if (model_card(t->model))
-			look_ahead(t, at + count, size);
+		struct model_batch slice = batch_slice(b, at, count, t->options.unit_weights),
+				   next = look_ahead(t, at + count, size);
+		slice.next = next.count > 0 ? &next : NULL;
 		if (model_train(t->model, &slice, v->dense, v->rows, v->dense_gradient,
 				v->row_gradient, loss, err) != 0)
 			return -1;

@@ -308,7 +308,7 @@ static void bench_model(struct bench *b, const char *name)
 		((struct xdeepfm_options *)spec.own)->cin = {2, {MAPS, MAPS}};
 	if (paceline_model_backend.open(&s, &spec, "cuda", &err) != 0)
 		bench_die(name, &err);
-	const struct plugin *p = (const struct plugin *)s;
+	const struct plugin *p = ((const struct cards *)s)->card[0];
 	size_t width = p->weights + p->by_width;
 	std::vector<float> dense(p->dense_count, 0.01f), rows(m.unique * width, 0.01f),
 		dense_gradient(dense.size()), row_gradient(rows.size());

@@ -5,7 +5,7 @@
 #ifndef CUDACPU_CUBLAS_H
 #define CUDACPU_CUBLAS_H
 
-#include "cuda_runtime.h"
+#include "nccl.h"
 
 #include <dlfcn.h>
 
@@ -97,6 +97,8 @@ namespace cudacpu
 
 inline void *library(const char *name)
 {
+	if (strcmp(name, "libnccl.so.2") == 0)
+		return (set.nccl = (int)told_number("nccl", (size_t)set.nccl)) ? &set : NULL;
 	return set.blas && strncmp(name, "libcublas.so", 12) == 0 ? &set : NULL;
 }
 
@@ -110,7 +112,13 @@ inline void *symbol(void *, const char *name)
 		   {"cublasSetStream_v2", (void *)cublasSetStream_v2},
 		   {"cublasSetMathMode", (void *)cublasSetMathMode},
 		   {"cublasSetWorkspace_v2", (void *)cublasSetWorkspace_v2},
-		   {"cublasSgemm_v2_64", (void *)cublasSgemm_v2_64}};
+		   {"cublasSgemm_v2_64", (void *)cublasSgemm_v2_64},
+		   {"ncclCommInitAll", (void *)ncclCommInitAll},
+		   {"ncclCommDestroy", (void *)ncclCommDestroy},
+		   {"ncclCommAbort", (void *)ncclCommAbort},
+		   {"ncclGroupStart", (void *)ncclGroupStart},
+		   {"ncclGroupEnd", (void *)ncclGroupEnd},
+		   {"ncclReduce", (void *)ncclReduce}};
 	for (const auto &one : all)
 		if (strcmp(one.name, name) == 0)
 			return one.function;

@@ -116,6 +116,7 @@ enum cudaError_t {
 	cudaErrorNoDevice = 100,
 	cudaErrorInvalidDevice = 101,
 	cudaErrorNoKernelImageForDevice = 209,
+	cudaErrorNotReady = 600,
 	cudaErrorStreamCaptureUnsupported = 900,
 	cudaErrorUnknown = 999
 };
@@ -183,7 +184,7 @@ inline size_t cudacpu_left()
 {
 	size_t used = 0;
 	for (const cudacpu::piece &one : cudacpu::mem.pieces)
-		used += one.bytes;
+		used += one.card == cudacpu::set.card ? one.bytes : 0;
 	size_t all = cudacpu::set.memory = cudacpu::told_number("memory", cudacpu::set.memory);
 	return used < all ? all - used : 0;
 }
@@ -222,7 +223,7 @@ template <typename T> cudaError_t cudaHostAlloc(T **to, size_t bytes, unsigned)
 	void *at = malloc(bytes);
 	cudacpu::forget(at, bytes);
 	cudacpu::unwatched own;
-	cudacpu::mem.pinned.push_back({(char *)at, bytes});
+	cudacpu::mem.pinned.push_back({(char *)at, bytes, -1});
 	*to = (T *)at;
 	return cudaSuccess;
 }
@@ -267,7 +268,19 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t s)
 		cudacpu::stream_drain(s);
 	}
 	cudacpu::after(&s->place);
-	return cudacpu::is_lost() ? cudaErrorUnknown : cudaSuccess;
+	return cudacpu::is_lost(s->card) ? cudaErrorUnknown : cudaSuccess;
+}
+
+/* Time passes, so each stream does something. */
+inline cudaError_t cudaStreamQuery(cudaStream_t s)
+{
+	cudacpu::stream_pass();
+	if (cudacpu::is_lost(s->card))
+		return cudaErrorUnknown;
+	if (!s->tasks.empty())
+		return cudaErrorNotReady;
+	cudacpu::after(&s->place);
+	return cudaSuccess;
 }
 
 inline cudaError_t cudaStreamDestroy(cudaStream_t s)
@@ -277,6 +290,8 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t s)
 	for (size_t i = 0; i < cudacpu::streams.size(); i++)
 		if (cudacpu::streams[i] == s)
 			cudacpu::streams.erase(cudacpu::streams.begin() + (long)i);
+	for (cudacpu::task *t : s->tasks) /* of a card that is lost */
+		delete t;
 	cudacpu::tsan_end(s->tsan);
 	delete s;
 	cudacpu::set.live--;
@@ -295,7 +310,7 @@ inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *to, unsigned)
 inline cudaError_t cudaEventDestroy(cudaEvent_t e)
 {
 	cudacpu::unwatched own;
-	while (e->reached < e->asked)
+	while (e->reached < e->asked && !cudacpu::is_lost(e->on->card))
 		cudacpu::stream_step(e->on);
 	delete e;
 	cudacpu::set.live--;
@@ -326,14 +341,23 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
 	{
 		cudacpu::unwatched own;
-		while (e->reached < e->asked) {
+		while (e->reached < e->asked && !cudacpu::is_lost(e->on->card)) {
 			if (!cudacpu::can_run(e->on->tasks.front()))
 				cudacpu::stream_drain(e->on->tasks.front()->of->on);
 			cudacpu::stream_step(e->on);
 		}
 	}
 	cudacpu::after(&e->place);
-	return cudacpu::is_lost() ? cudaErrorUnknown : cudaSuccess;
+	return cudacpu::is_lost(e->on->card) ? cudaErrorUnknown : cudaSuccess;
+}
+
+inline cudaError_t cudaEventQuery(cudaEvent_t e)
+{
+	cudacpu::stream_pass();
+	if (e->reached < e->asked)
+		return cudacpu::is_lost(e->on->card) ? cudaErrorUnknown : cudaErrorNotReady;
+	cudacpu::after(&e->place);
+	return cudaSuccess;
 }
 
 /* ---- copies ---- */
@@ -343,12 +367,19 @@ enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpy
 namespace cudacpu
 {
 
-inline void check_place(const void *at, size_t bytes, bool card, const char *what)
+inline void check_place(const void *at, size_t bytes, bool card, const char *what, int number = -1)
 {
 	unwatched own;
-	if (!lies_in(card ? mem.pieces : mem.pinned, at, bytes))
+	if (!lies_in(card ? mem.pieces : mem.pinned, at, bytes, card ? number : -1))
 		found("%s: %zu bytes at %p are not %s", what, bytes, at,
 		      card ? "memory of the card" : "pinned memory of the host");
+}
+
+inline void check_stream(const stream *s)
+{
+	if (s && s->card != set.card)
+		found("a stream of card %d is given work while card %d is the current one",
+		      s->card, set.card);
 }
 
 } // namespace cudacpu
@@ -356,15 +387,18 @@ inline void check_place(const void *at, size_t bytes, bool card, const char *wha
 inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
 				   cudaStream_t s)
 {
-	cudacpu::check_place(to, bytes, kind != cudaMemcpyDeviceToHost, "a copy's target");
-	cudacpu::check_place(from, bytes, kind != cudaMemcpyHostToDevice, "a copy's source");
+	cudacpu::check_stream(s);
+	cudacpu::check_place(to, bytes, kind != cudaMemcpyDeviceToHost, "a copy's target", s->card);
+	cudacpu::check_place(from, bytes, kind != cudaMemcpyHostToDevice, "a copy's source",
+			     s->card);
 	cudacpu::stream_add(s, [=] { memcpy(to, from, bytes); });
 	return cudaSuccess;
 }
 
 inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t s)
 {
-	cudacpu::check_place(to, bytes, true, "cudaMemset's target");
+	cudacpu::check_stream(s);
+	cudacpu::check_place(to, bytes, true, "cudaMemset's target", s->card);
 	cudacpu::stream_add(s, [=] { memset(to, value, bytes); });
 	return cudaSuccess;
 }
@@ -389,7 +423,7 @@ template <typename T> void check_argument(const T &)
 template <typename T> void check_argument(T *const &p)
 {
 	if (p)
-		check_place(p, 1, true, "a pointer given to a kernel");
+		check_place(p, 1, true, "a pointer given to a kernel", set.card);
 }
 
 template <typename... P> struct call {
@@ -413,6 +447,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
 	if (threads < 1 || threads > cudacpu::BLOCK_MAX || grid.x < 1 || grid.x > 0x7fffffff ||
 	    grid.y < 1 || grid.y > 65535 || grid.z < 1 || grid.z > 65535)
 		return cudaErrorInvalidConfiguration;
+	cudacpu::check_stream(config->stream);
 	cudacpu::call<P...> c{kernel, std::tuple<P...>(arguments...)};
 	std::apply([](const P &...one) { (cudacpu::check_argument(one), ...); }, c.arguments);
 	cudacpu::stream_add(config->stream,

@@ -996,7 +996,9 @@ static int run_drawn(struct check *c, void *s, const struct drawn &d, int train,
 	const struct made &m = d.m;
 	const struct plain_sums &want = d.want;
 	floats gradient(d.dense.size()), rows(m.rows.size()), z(want.z.size());
-	struct model_load load = {&d.batch, m.unique, d.dense.data(), m.rows.data(), !train, next};
+	struct model_batch batch = d.batch;
+	batch.next = next;
+	struct model_load load = {&batch, m.unique, d.dense.data(), m.rows.data(), !train};
 	if (b->begin(s, &load, err) != 0)
 		return -1;
 	if (!train) {
@@ -1108,7 +1110,7 @@ static void test_model(struct check *c)
 
 /* Three batches in any order; what is said to follow does, or does not, or has become another one in
  * the same arrays. */
-static void test_ahead(struct check *c)
+static void run_many(struct check *c, const char *device)
 {
 	static const char *const names[] = {"lr", "softmax", "fm", "wdl", "mlp", "conv"};
 	struct model_spec spec = draw_spec(c, names[check_draw(c, 6)]);
@@ -1116,7 +1118,7 @@ static void test_ahead(struct check *c)
 	struct drawn d[3];
 	uint64_t shape = c->state, serial = 0;
 	void *s = NULL;
-	if (paceline_model_backend.open(&s, &spec, "cuda", &err) != 0)
+	if (paceline_model_backend.open(&s, &spec, device, &err) != 0)
 		exit(1);
 	for (int i = 0; i < 3; i++) {
 		c->state = check_draw(c, 2) ? shape : c->state;
@@ -1148,6 +1150,11 @@ static void test_ahead(struct check *c)
 	paceline_model_backend.free(s);
 }
 
+static void test_ahead(struct check *c)
+{
+	run_many(c, "cuda");
+}
+
 #ifdef CUDACPU_MACHINE_H
 /* A table with more floats than 2^32. The sanitizers' tables of it would fill the machine. */
 static void test_large(struct check *c)
@@ -1177,8 +1184,19 @@ static void test_large(struct check *c)
 	(void)c;
 }
 
+static void test_cards(struct check *c)
+{
+	cudacpu::control was = cudacpu::set;
+	cudacpu::set.cards = 4;
+	cudacpu::set.nccl = (int)check_draw(c, 3);
+	run_many(c, check_draw(c, 2) ? "cuda:1+3" : "cuda:0+1+2+tf32");
+	cudacpu::set.cards = was.cards;
+	cudacpu::set.nccl = was.nccl;
+	cudaSetDevice(0);
+}
+
 /* Each allocation fails once: an error, nothing is kept, and afterwards a smaller batch works. */
-static void test_no_memory(struct check *c)
+static void fail_each(struct check *c, const char *device)
 {
 	uint64_t state = c->state;
 	for (long fail = 1;; fail++) {
@@ -1189,7 +1207,7 @@ static void test_no_memory(struct check *c)
 		struct model_spec spec = draw_spec(c, "wdl");
 		cudacpu::set.asked = 0;
 		cudacpu::set.fail = fail;
-		int result = paceline_model_backend.open(&s, &spec, "cuda", &err);
+		int result = paceline_model_backend.open(&s, &spec, device, &err);
 		uint64_t shape = c->state;
 		for (int alike = 1; result == 0 && alike <= 3; alike++) {
 			struct drawn d;
@@ -1214,6 +1232,18 @@ static void test_no_memory(struct check *c)
 	cudacpu::set.fail = 0;
 }
 
+static void test_no_memory(struct check *c)
+{
+	cudacpu::control was = cudacpu::set;
+	fail_each(c, "cuda");
+	cudacpu::set.cards = 2;
+	cudacpu::set.nccl = 1;
+	fail_each(c, "cuda:0+1");
+	cudacpu::set.cards = was.cards;
+	cudacpu::set.nccl = was.nccl;
+	cudaSetDevice(0);
+}
+
 static void expect(struct check *c, const char *device, int code, const char *text)
 {
 	struct model_spec spec = {};
@@ -1221,7 +1251,8 @@ static void expect(struct check *c, const char *device, int code, const char *te
 	void *s = NULL;
 	strcpy(spec.name, "wdl");
 	spec.fields = spec.embed = spec.hidden.width[0] = spec.hidden.count = 1;
-	if (paceline_model_backend.open(&s, &spec, device, &err) == 0)
+	if (paceline_model_backend.look(&spec, device, &err) >= 0 &&
+	    paceline_model_backend.open(&s, &spec, device, &err) == 0)
 		paceline_model_backend.free(s);
 	if (err.code != code || strcmp(err.text, text) != 0) {
 		printf("# %d: %s\n", err.code, err.text);
@@ -1248,25 +1279,52 @@ static void test_no_card(struct check *c)
 	expect(c, "cuda", ERROR_UNAVAILABLE,
 	       "CPU stand-in has compute capability 6.0: 7.5 is the least");
 	cudacpu::set = was;
+	expect(c, "cuda:0+1", 0, "");
+	expect(c, "cuda:1+2", ERROR_UNAVAILABLE, "this host has only 1 card, cuda:0");
 	cudacpu::set.blas = 0;
 	expect(c, "cuda", ERROR_UNAVAILABLE,
 	       "no cuBLAS on this host: libcublas.so.13 is not found");
 	cudacpu::set = was;
 }
 
-/* The card falls off its bus: retryable, and free works. */
-static void test_lost(struct check *c)
+static void lose(struct check *c, const char *device, int lost)
 {
 	struct model_spec spec = draw_spec(c, "wdl");
 	struct error err = {};
+	struct drawn d;
 	void *s = NULL;
-	if (paceline_model_backend.open(&s, &spec, "cuda", &err) != 0)
+	if (paceline_model_backend.open(&s, &spec, device, &err) != 0)
 		exit(1);
-	cudacpu::set.lost = 1;
-	if (run_batch(c, s, &spec, 1, 0, &err) == 0 || err.code != ERROR_TEMPFAIL)
-		check_fail(c, "lost", 0, err.code, ERROR_TEMPFAIL);
-	cudacpu::set.lost = 0;
+	do /* one of so few would be the first card's alone */
+		draw_batch(c, &spec, 0, &d);
+	while (d.m.n < 3);
+	cudacpu::set.lost = lost;
+	if (run_drawn(c, s, d, 1, NULL, &err) == 0 || err.code != ERROR_TEMPFAIL)
+		check_fail(c, "lost", (size_t)lost, err.code, ERROR_TEMPFAIL);
 	paceline_model_backend.free(s);
+	s = NULL;
+	/* Whoever comes next does without it. */
+	if (strchr(device, '+') && paceline_model_backend.open(&s, &spec, device, &err) != 0)
+		check_fail(c, "without", (size_t)lost, -1, 0);
+	else if (s && (!strstr(paceline_model_backend.about(s), ", without cuda:") ||
+		       run_drawn(c, s, d, 1, NULL, &err) != 0))
+		check_fail(c, paceline_model_backend.about(s), (size_t)lost, -1, 0);
+	paceline_model_backend.free(s);
+	cudacpu::set.lost = 0;
+}
+
+/* A card falls off its bus: retryable, nobody waits for it, and free works. */
+static void test_lost(struct check *c)
+{
+	cudacpu::control was = cudacpu::set;
+	lose(c, "cuda", 1);
+	cudacpu::set.cards = 3;
+	for (int lost = 1; lost <= 3; lost++)
+		for (cudacpu::set.nccl = 0; cudacpu::set.nccl < 2; cudacpu::set.nccl++)
+			lose(c, "cuda:0+1+2", lost);
+	cudacpu::set.cards = was.cards;
+	cudacpu::set.nccl = was.nccl;
+	cudaSetDevice(0);
 }
 #endif
 
@@ -1305,6 +1363,7 @@ static const struct {
 	{"conv", test_model, 0},
 	{"ahead", test_ahead, 0},
 #ifdef CUDACPU_MACHINE_H
+	{"cards", test_cards, 0},
 	{"large", test_large, 1},
 	{"no memory", test_no_memory, 1},
 	{"no card", test_no_card, 1},

@@ -209,7 +209,8 @@ struct control {
 	int major = 9;
 	int blas = 1;    /* 0: there is no library */
 	long graphs = 0; /* started */
-	int lost = 0;    /* 1: the card no longer answers */
+	int lost = 0;    /* 1 more than the number of the card that no longer answers */
+	int nccl = 0;    /* 0: there is no library; 2: it can't start */
 };
 inline control set;
 
@@ -247,9 +248,9 @@ inline void tell_stream()
 }
 
 /* The file lost-N is there. */
-inline bool is_lost()
+inline bool is_lost(int card = set.card)
 {
-	return set.lost || access(told("lost", set.card), F_OK) == 0;
+	return set.lost == card + 1 || access(told("lost", card), F_OK) == 0;
 }
 
 inline void seed(uint64_t value)
@@ -281,6 +282,7 @@ constexpr size_t ARENA = (size_t)1 << 35, PLACE = 256, PAGE = 4096;
 struct piece {
 	char *at;
 	size_t bytes;
+	int card; /* whose it is */
 };
 
 struct memory {
@@ -296,11 +298,12 @@ inline bool on_card(const void *p)
 	return mem.base && (const char *)p >= mem.base && (const char *)p < mem.base + ARENA;
 }
 
-inline bool lies_in(const std::vector<piece> &list, const void *p, size_t bytes)
+/* card -1: of any. */
+inline bool lies_in(const std::vector<piece> &list, const void *p, size_t bytes, int card)
 {
 	for (const piece &one : list)
 		if ((const char *)p >= one.at && (const char *)p + bytes <= one.at + one.bytes)
-			return true;
+			return card < 0 || one.card == card;
 	return false;
 }
 
@@ -369,7 +372,7 @@ inline void *card_take(size_t bytes)
 	if (at + card_room(bytes) > mem.base + ARENA)
 		found("the tests take more memory than the card of this stand-in has");
 	opened now;
-	mem.pieces.insert(mem.pieces.begin() + (long)before, {at, bytes});
+	mem.pieces.insert(mem.pieces.begin() + (long)before, {at, bytes, set.card});
 	fence_open(at, bytes);
 	forget(at, bytes);
 	fence_off(at + bytes, card_room(bytes) - bytes);
@@ -777,6 +780,7 @@ struct stream {
 	graph *captures = NULL;
 	void *tsan = NULL;
 	char place = 0;
+	int card = set.card;
 };
 
 struct event {
@@ -828,13 +832,23 @@ CUDACPU_OWN inline void stream_step(stream *s)
 	delete t;
 }
 
-CUDACPU_OWN inline void stream_drain(stream *s)
+/* A card that is lost does nothing; whoever waits for it alone waits for ever. */
+CUDACPU_OWN inline void stream_drain(stream *s, bool host_waits = true)
 {
-	while (!s->tasks.empty()) {
-		if (!can_run(s->tasks.front()))
-			stream_drain(s->tasks.front()->of->on);
-		else
+	while (!s->tasks.empty() && !is_lost(s->card)) {
+		const task *first = s->tasks.front();
+		if (can_run(first)) {
 			stream_step(s);
+			continue;
+		}
+		stream_drain(first->of->on, host_waits);
+		if (s->tasks.empty() || s->tasks.front() != first || can_run(first))
+			continue; /* that one waited for this one */
+		if (!host_waits)
+			return;
+		if (is_lost(first->of->on->card))
+			found("card %d waits for card %d, which is lost, and the host for it",
+			      s->card, first->of->on->card);
 	}
 }
 
@@ -844,9 +858,18 @@ CUDACPU_OWN inline void meanwhile()
 	unwatched own;
 	for (unsigned i = set.seed > 1 && !streams.empty() ? draw(4) : 0; i > 0; i--) {
 		stream *s = streams[draw((uint32_t)streams.size())];
-		if (!s->tasks.empty() && can_run(s->tasks.front()))
+		if (!s->tasks.empty() && can_run(s->tasks.front()) && !is_lost(s->card))
 			stream_step(s);
 	}
+}
+
+/* A step of each that can do one. */
+inline void stream_pass()
+{
+	unwatched own;
+	for (stream *s : streams)
+		if (!s->tasks.empty() && can_run(s->tasks.front()) && !is_lost(s->card))
+			stream_step(s);
 }
 
 inline void stream_add(stream *s, std::function<void()> run, event *of = NULL, uint64_t ticket = 0,
@@ -868,7 +891,7 @@ inline void stream_add(stream *s, std::function<void()> run, event *of = NULL, u
 	}
 	happens(t);
 	if (set.seed == 0)
-		stream_drain(s);
+		stream_drain(s, false);
 	else
 		meanwhile();
 }

@@ -209,6 +209,7 @@ int device_open(struct device *d, const char *name, int products, struct error *
 	if (device_name(name, &card, &d->tf32, err) != 0 ||
 	    device_find(name, card = card < 0 ? 0 : card, &is, err) != 0)
 		return -1;
+	d->number = card;
 	cudaError_t result = cudaSetDevice(card);
 	if (result == cudaSuccess)
 		result = cudaStreamCreateWithFlags(&d->queue.stream, cudaStreamNonBlocking);

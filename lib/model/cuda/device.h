@@ -112,12 +112,12 @@ int cuda_error(struct error *err, int code, const char *place, const char *fmt, 
 struct device {
 	struct queue queue;
 	struct blas *blas; /* NULL: not asked for */
-	int tf32;
+	int tf32, number;
 	char about[160];
 };
 /* How many cards this host has; -1: none of those that the name may mean can be used. */
 int device_look(const char *name, struct error *err);
-/* Bytes of the card's memory that nobody has. */
+/* Bytes of the current card's memory that nobody has. */
 size_t device_left(void);
 int device_open(struct device *d, const char *name, int products, struct error *err);
 void device_close(struct device *d);

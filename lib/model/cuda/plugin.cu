@@ -1,5 +1,5 @@
 /*
- * plugin: lib/model/backend.h on a card.  All work of a batch is queued in one stream, in the
+ * plugin: a model on one card.  All work of a batch is queued in one stream, in the
  * order of the calls; the host waits only at the end.  So what the host writes for the card is
  * written once a batch, and lies in pinned memory.
  *
@@ -49,11 +49,8 @@ static void slot_free(struct slot *s)
 	s->ahead.serial = 0;
 }
 
-static void plugin_free(void *s)
+void plugin_free(struct plugin *p)
 {
-	struct plugin *p = (struct plugin *)s;
-	if (!p)
-		return;
 	if (p->device.queue.stream)
 		cudaStreamSynchronize(p->device.queue.stream);
 	if (p->ahead.stream) {
@@ -101,6 +98,8 @@ static void plugin_shape(struct plugin *p)
 					  : LOSS_LOG;
 	p->part_rows = 1;
 	p->model->open(p);
+	p->piece = (p->dense_count + PIECES_MOST - 1) / PIECES_MOST;
+	p->piece = p->piece > PIECE_FLOATS ? p->piece : PIECE_FLOATS;
 }
 
 static const struct cuda_model *plugin_find(const struct model_spec *spec, const char *device,
@@ -114,13 +113,13 @@ static const struct cuda_model *plugin_find(const struct model_spec *spec, const
 	return NULL;
 }
 
-static int plugin_look(const struct model_spec *spec, const char *device, struct error *err)
+int plugin_look(const struct model_spec *spec, const char *device, struct error *err)
 {
 	return plugin_find(spec, device, err) ? device_look(device, err) : -1;
 }
 
-static int plugin_open(void **s, const struct model_spec *spec, const char *device,
-		       struct error *err)
+int plugin_open(struct plugin **out, const struct model_spec *spec, const char *device,
+		struct error *err)
 {
 	const struct cuda_model *model = plugin_find(spec, device, err);
 	if (!model)
@@ -140,18 +139,8 @@ static int plugin_open(void **s, const struct model_spec *spec, const char *devi
 		return cuda_error(err, ERROR_OS, "", "out of memory");
 	}
 	plugin_shape(p);
-	*s = p;
+	*out = p;
 	return 0;
-}
-
-static const char *plugin_about(void *s)
-{
-	return ((struct plugin *)s)->device.about;
-}
-
-static size_t plugin_left(void *)
-{
-	return device_left();
 }
 
 /* ---- the batch goes to the card ---- */
@@ -162,7 +151,7 @@ static size_t row_width(const struct plugin *p)
 }
 
 /* What differs between batches of the same size comes last, here and below: all else then has the
- * same place in each of them, and the graph of the last one is that of the next (graph_step). */
+ * same place in each of them, and the graph of the last one is that of the next (plugin_compute). */
 static void slot_carve(const struct plugin *p, const struct slot *s, const struct model_batch *b,
 		       struct carver *c, struct input *in)
 {
@@ -176,13 +165,14 @@ static void slot_carve(const struct plugin *p, const struct slot *s, const struc
 	in->sorted = b->label ? carve(c, occurrences_bytes(s->keys, s->unique)) : NULL;
 }
 
-/* While one array is on its way, the next one is copied to pinned memory. */
+/* While one array is on its way, the next one is copied to pinned memory, if it is not there. */
 template <typename T>
 static void input_send(struct queue *q, T *card, T *host, const T *from, size_t count)
 {
 	if (!from || count == 0)
 		return;
-	memcpy(host, from, count * sizeof(T));
+	if (from != host)
+		memcpy(host, from, count * sizeof(T));
 	queue_to_card(q, card, host, count * sizeof(T));
 }
 
@@ -247,13 +237,15 @@ static int batch_grow(struct plugin *p, const struct model_load *l, struct error
 	const struct slot *s = &p->slot[p->now];
 	struct carver c = {};
 	batch_carve(p, l, &c);
-	size_t parameters = (p->dense_count + s->unique * row_width(p)) * sizeof(float),
-	       sums = l->forward_only ? s->count * p->outputs * sizeof(float)
-				      : sizeof(double) + parameters;
+	p->row_floats = s->unique * row_width(p);
+	size_t parameters = (p->dense_count + p->row_floats) * sizeof(float),
+	       sums = l->forward_only ? s->count * p->outputs * sizeof(float) : parameters;
 	if (room_grow(&p->memory, c.used, err) != 0 ||
-	    pinned_grow(&p->parameters_pinned, parameters, err) != 0 ||
-	    pinned_grow(&p->sums_pinned, sums, err) != 0)
+	    (!p->first && pinned_grow(&p->parameters_pinned, parameters, err) != 0) ||
+	    pinned_grow(&p->sums_pinned, sizeof(double) + sums, err) != 0)
 		return -1;
+	p->loss_came = (double *)p->sums_pinned.at;
+	p->came = (float *)(p->loss_came + 1);
 	c = {(char *)p->memory.at, 0};
 	batch_carve(p, l, &c);
 	return 0;
@@ -278,9 +270,10 @@ static int batch_begin(struct plugin *p, const struct model_load *l, struct erro
 	s = &p->slot[p->now];
 	if (batch_grow(p, l, err) != 0)
 		return -1;
-	float *pinned = (float *)p->parameters_pinned.at;
-	input_send(q, p->card.rows, pinned + p->dense_count, l->rows, s->unique * row_width(p));
-	input_send(q, p->card.dense, pinned, l->dense, p->dense_count);
+	float *dense = (float *)(p->first ? p->first : p)->parameters_pinned.at,
+	      *rows = dense + p->dense_count;
+	input_send(q, p->card.rows, rows, p->first ? rows : l->rows, p->row_floats);
+	input_send(q, p->card.dense, dense, p->first ? dense : l->dense, p->dense_count);
 	if (!l->forward_only) {
 		queue_zero(q, p->loss, sizeof(double));
 		queue_zero(q, p->dense_gradient, p->dense_count * sizeof(float));
@@ -296,17 +289,12 @@ static void batch_forget(struct plugin *p)
 	room_free(&p->memory);
 }
 
-static int plugin_begin(void *state, const struct model_load *l, struct error *err)
+int plugin_begin(struct plugin *p, const struct model_load *l, struct error *err)
 {
-	struct plugin *p = (struct plugin *)state;
-	struct queue *q = &p->device.queue;
-	if (p->is_under_way) /* one that ended with an error */
-		cudaStreamSynchronize(q->stream);
-	p->is_under_way = 1;
-	q->failed = 0;
+	p->device.queue.failed = 0;
 	p->next = {};
-	if (l->next)
-		p->next = *l->next;
+	if (l->batch->next)
+		p->next = *l->batch->next;
 	int result = batch_begin(p, l, err);
 	if (result != 0) {
 		/* What came ahead, or is larger than this batch needs, may have taken the memory. */
@@ -360,24 +348,12 @@ static int slot_sort(struct plugin *p, struct slot *s, struct queue *q, struct e
 	return 0;
 }
 
-static int rows_back(struct plugin *p, struct error *err)
-{
-	struct slot *s = &p->slot[p->now];
-	if (slot_sort(p, s, &p->device.queue, err) != 0)
-		return -1;
-	if (s->unique > 0)
-		rows_gradient(&p->device.queue, s->occurrences, p->card.value, p->delta, p->weights,
-			      p->by, p->model->gain, row_width(p), p->piece_sums, p->row_gradient);
-	return 0;
-}
-
-/* Brings the rows of the next batch. Where that fails, they are brought when it begins. */
-static void rows_ahead(struct plugin *p)
+void plugin_ahead(struct plugin *p)
 {
 	struct queue *q = &p->ahead;
 	struct slot *s = &p->slot[!p->now];
 	struct error err = {};
-	if (p->next.serial == 0 || p->no_ahead)
+	if (p->next.count == 0 || p->next.serial == 0 || p->no_ahead)
 		return;
 	p->no_ahead = (!q->stream && cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking)) ||
 		      (!p->arrived &&
@@ -430,8 +406,9 @@ static int graph_record(struct plugin *p, struct slot *s, const struct samples *
 
 /* The second batch of a size is recorded, and those that follow start as one graph: starting each
  * kernel takes longer than a small one runs. */
-static void graph_compute(struct plugin *p, const struct samples *r)
+int plugin_compute(struct plugin *p, struct error *err)
 {
+	const struct samples all = samples_of(p), *r = &all;
 	struct queue *q = &p->device.queue;
 	struct slot *s = &p->slot[p->now];
 	struct graph_of of;
@@ -448,98 +425,37 @@ static void graph_compute(struct plugin *p, const struct samples *r)
 		compute(p, r);
 	else if (!q->failed)
 		queue_keep(q, cudaGraphLaunch(s->graph, q->stream), "cudaGraphLaunch");
+	if (slot_sort(p, s, q, err) != 0)
+		return -1;
+	if (s->unique > 0)
+		rows_gradient(q, s->occurrences, p->card.value, p->delta, p->weights, p->by,
+			      p->model->gain, row_width(p), p->piece_sums, p->row_gradient);
+	return 0;
 }
 
 /* ---- sums, scores ---- */
 
-static void add(float *to, const float *from, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		to[i] += from[i];
-}
-
-/* The dense gradient comes from its end on, and each piece is told when it is there. */
-static int end_dense(struct plugin *p, float *from, const struct model_sums *sums, size_t piece,
-		     struct error *err)
+void plugin_back(struct plugin *p)
 {
 	struct queue *q = &p->device.queue;
-	size_t end = p->dense_count;
-	for (size_t i = 0; end > 0; i++) {
-		size_t count = end < piece ? end : piece;
-		queue_keep(q, cudaEventSynchronize(p->told[i]), "waiting for the card");
-		if (queue_tell(q, err) != 0)
-			return -1;
-		end -= count;
-		add(sums->dense_gradient + end, from + end, count);
-		if (sums->final)
-			sums->final(sums->owner, end, count);
-	}
-	return 0;
-}
-
-static int plugin_train(void *s, const struct model_sums *sums, struct error *err)
-{
-	struct plugin *p = (struct plugin *)s;
-	struct queue *q = &p->device.queue;
-	struct samples r = samples_of(p);
-	size_t row_floats = p->slot[p->now].unique * row_width(p), at = p->dense_count,
-	       piece = (p->dense_count + PIECES_MOST - 1) / PIECES_MOST;
-	double *loss = (double *)p->sums_pinned.at;
-	float *dense = (float *)(loss + 1), *rows = dense + p->dense_count;
-	piece = piece > PIECE_FLOATS ? piece : PIECE_FLOATS;
-	graph_compute(p, &r);
-	if (rows_back(p, err) != 0)
-		return -1;
+	size_t at = p->dense_count;
 	for (size_t i = 0; at > 0; i++) {
-		size_t count = at < piece ? at : piece;
+		size_t count = at < p->piece ? at : p->piece;
 		at -= count;
-		queue_to_host(q, dense + at, p->dense_gradient + at, count * sizeof(float));
+		queue_to_host(q, p->came + at, p->dense_gradient + at, count * sizeof(float));
 		if (!q->failed && !p->told[i])
 			queue_keep(q, cudaEventCreateWithFlags(&p->told[i], cudaEventDisableTiming),
 				   "cudaEventCreate");
 		if (!q->failed)
 			queue_keep(q, cudaEventRecord(p->told[i], q->stream), "cudaEventRecord");
 	}
-	queue_to_host(q, rows, p->row_gradient, row_floats * sizeof(float));
-	queue_to_host(q, loss, p->loss, sizeof(double));
-	rows_ahead(p);
-	if (queue_tell(q, err) != 0 || end_dense(p, dense, sums, piece, err) != 0 ||
-	    queue_wait(q, err) != 0)
-		return -1;
-	p->is_under_way = 0;
-	add(sums->row_gradient, rows, row_floats);
-	*sums->loss += *loss;
-	return 0;
+	queue_to_host(q, p->came + p->dense_count, p->row_gradient, p->row_floats * sizeof(float));
+	queue_to_host(q, p->loss_came, p->loss, sizeof(double));
 }
 
-static int plugin_logits(void *s, float *z, struct error *err)
+void plugin_scores(struct plugin *p)
 {
-	struct plugin *p = (struct plugin *)s;
-	struct queue *q = &p->device.queue;
 	struct samples r = samples_of(p);
-	size_t bytes = p->slot[p->now].count * p->outputs * sizeof(float);
 	p->model->forward(p, &r);
-	queue_to_host(q, p->sums_pinned.at, p->z, bytes);
-	if (queue_wait(q, err) != 0)
-		return -1;
-	p->is_under_way = 0;
-	memcpy(z, p->sums_pinned.at, bytes);
-	return 0;
+	queue_to_host(&p->device.queue, p->came, p->z, r.keys.n * p->outputs * sizeof(float));
 }
-
-/* The only name that the plug-in shows. */
-extern "C" __attribute__((visibility("default")))
-const struct model_backend paceline_model_backend = {
-	MODEL_BACKEND_ABI,
-	sizeof(struct model_spec),
-	sizeof(struct model_batch),
-	sizeof(struct error),
-	plugin_look,
-	plugin_open,
-	plugin_begin,
-	plugin_train,
-	plugin_logits,
-	plugin_free,
-	plugin_about,
-	plugin_left,
-};

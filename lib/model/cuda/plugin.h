@@ -67,6 +67,7 @@ struct plugin {
 	 * output or none, and then by_width others, whose gradients backward() writes. */
 	size_t outputs, dense_count, weights, by_width, widest;
 	size_t part_rows; /* sums of columns are of so many rows for each sample, at most */
+	size_t piece;     /* floats */
 
 	/* The batch: its rows are in slot[now]; what it is computed from; and all other memory of
 	 * the card that it needs. */
@@ -74,18 +75,21 @@ struct plugin {
 	int now;
 	struct input card;
 	struct room memory;
-	int is_under_way; /* the card may still work on it */
 
 	/* The one that will probably follow: its rows are brought to the other slot while the card
 	 * computes, in a queue of their own. */
-	struct model_batch next; /* serial 0: it is not known */
+	struct model_batch next; /* its count is 0 where it is not known */
 	struct queue ahead;
 	cudaEvent_t arrived;
 	int no_ahead; /* there was no memory for it once */
 
-	/* Parameters are copied from pinned memory, and what comes back, to it. counts: the host's,
-	 * to sort with. */
+	/* Parameters are copied from pinned memory, that of `first` if it is not NULL, and what
+	 * comes back, to it. counts: the host's, to sort with. */
+	const struct plugin *first;
 	struct room parameters_pinned, sums_pinned, counts;
+	float *came; /* on the host: the dense gradient, that of rows; or outputs */
+	double *loss_came;
+	size_t row_floats; /* in this batch */
 
 	/* Of all samples: outputs, gradients by them; and by[keys][by_width]. piece_sums: scratch
 	 * of the gradients by rows. */
@@ -117,6 +121,24 @@ struct cuda_model {
 	void (*backward)(struct plugin *p, const struct samples *r);
 	enum loss (*loss)(const struct model_spec *spec) = NULL; /* of its labels, if there is none */
 };
+
+/* ---- for cards.cu: on the current card. Who calls waits for what they queue. ---- */
+
+int plugin_look(const struct model_spec *spec, const char *device, struct error *err);
+int plugin_open(struct plugin **out, const struct model_spec *spec, const char *device,
+		struct error *err);
+void plugin_free(struct plugin *p);
+/* A batch: begin, compute, back, ahead; or begin, scores. */
+int plugin_begin(struct plugin *p, const struct model_load *l, struct error *err);
+int plugin_compute(struct plugin *p, struct error *err);
+/* The sums come to the host, the dense gradient from its end on, in pieces; told[i] is behind the
+ * i-th. */
+void plugin_back(struct plugin *p);
+/* Brings the rows of the next batch. Where that fails, they are brought when it begins. */
+void plugin_ahead(struct plugin *p);
+void plugin_scores(struct plugin *p); /* come to `came` */
+
+/* ---- for models ---- */
 
 /* Where the next parameters begin in the dense vector: a vector, whose gradient
  * layers_column_sums() may add up, or a matrix. */
