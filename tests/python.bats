@@ -807,12 +807,14 @@ gradients() {
 		        weight.sum().backward()
 		        if change == "twice": weight.sum().backward()
 		        if change == "scaled": weight.grad *= 2
+		        if change == "replaced": weight.grad = torch.ones(9).mul_(2)
 		        batch.sum()
 		        assert weight.grad.tolist() == [2.0 if change else 1.0] * 9
 		    return source._sums._early
 		assert train("", "", "") is True and train("twice", "twice", "") is False and train("scaled", "", "") is False
 		refused("gradients were changed between backward() and batch.sum()", lambda: train("", "twice"))
 		refused("gradients were changed between backward() and batch.sum()", lambda: train("", "scaled"))
+		refused("gradients were changed between backward() and batch.sum()", lambda: train("", "replaced"))
 		# What can't be summed.
 		table = nn.Embedding(5, 2, sparse=True)
 		batch = batch_of(table)
