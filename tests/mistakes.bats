@@ -338,6 +338,9 @@ trainctl: --set: MODEL cross: 0 is not in 1..16
 $ trainctl run job.env -s MODEL=dcn,cross:10000
 trainctl: --set: MODEL cross: 10000 is not in 1..16
 = 78
+$ trainctl run job.env -s MODEL=wdl -s SPARSE=
+trainctl: model: wdl needs sparse columns (SPARSE), the same in every row; libsvm rows and images have none; lr does without
+= 78
 $ trainctl run job.env -s MODEL=xdeepfm,cin:65536-65536
 trainctl: --set: MODEL cin: '65536' is no width of a layer (1..1024)
 = 78

@@ -204,8 +204,8 @@ int model_check_fields(const struct model_spec *spec, struct error *err)
 {
 	if (spec->fields == 0)
 		return error_set(err, ERROR_CONFIG, "model",
-				 "%s needs the same sparse columns in every row; libsvm rows "
-				 "have none (lr takes them)",
+				 "%s needs sparse columns (SPARSE), the same in every row; libsvm "
+				 "rows and images have none; lr does without",
 				 spec->name);
 	return 0;
 }
