@@ -16,7 +16,7 @@
 #define PROGRAM "agent"
 
 static struct {
-	const char *shards, *lead, *resume, *rank;
+	const char *shards, *lead, *replica, *resume, *rank;
 	struct option_list env;
 	uint64_t batch, ahead;
 	double grace;
@@ -44,6 +44,8 @@ static const struct option_row option_rows[] = {
 	 .help = "the socket of shardd; required"},
 	{.name = "lead", .kind = OPTION_TEXT, .target = &opt.lead, .arg = "SOCKET",
 	 .help = "the socket of the lead (ps-server --lead-only); required except for filters"},
+	{.name = "replica", .kind = OPTION_TEXT, .target = &opt.replica, .arg = "SOCKET",
+	 .help = "the socket of the replica on this host (ps-server --sums), which sums gradients"},
 	{.name = "monitor", .kind = OPTION_TEXT, .target = &node.meter.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
@@ -160,6 +162,7 @@ static int check_filter(struct error *err)
 	if (opt.lead)
 		return error_set(err, ERROR_USAGE, "--each", "needs no --lead");
 	const char *needs = opt.resume	     ? "--resume"
+			    : opt.replica    ? "--replica"
 			    : opt.rank	     ? "--rank"
 			    : opt.seen_batch ? "--batch"
 			    : opt.seen_ahead ? "--ahead"
@@ -275,6 +278,7 @@ int main(int argc, char **argv)
 	struct agent_options options = {.meter = node.meter,
 					.shards = opt.shards,
 					.lead = opt.lead,
+					.replica = opt.replica,
 					.resume = opt.resume,
 					.command = command,
 					.batch = opt.batch,

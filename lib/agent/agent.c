@@ -58,6 +58,7 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 	a->actions.log = o->meter.log;
 	a->actions.owner = o->meter.owner;
 	shards.owner = a;
+	agent_sums_start(a);
 	if (agent_resume(a, err) != 0 || shards_new(&a->shards, &shards, err) != 0 ||
 	    meter_new(&a->meter, &o->meter, err) != 0) {
 		agent_free(a);
@@ -77,6 +78,7 @@ void agent_free(struct agent *a)
 	rows_pipe_free(a->rows);
 	words_end(&a->words);
 	conversation_close(&a->lead);
+	agent_sums_free(a);
 	shards_free(a->shards);
 	meter_free(a->meter);
 	stock_free(&a->stock);
@@ -95,6 +97,7 @@ enum {
 	POLL_END,
 	POLL_WAKE,
 	POLL_LEAD,
+	POLL_REPLICA,
 	POLL_SHARDS,
 	POLL_ROWS,
 	POLL_SAVED,
@@ -113,6 +116,7 @@ static double next_deadline(const struct agent *a)
 	if (a->word == WORD_NEXT)
 		at = fmin(at, a->word_at + HELD_SECONDS);
 	at = fmin(at, agent_look_due(a));
+	at = fmin(at, agent_sums_due(a));
 	if (a->stop_at > 0)
 		at = fmin(at, a->stop_at + a->options.grace_seconds);
 	return at;
@@ -130,8 +134,10 @@ static int milliseconds(double deadline, double now)
 static enum spin spin_for(const struct agent *a)
 {
 	if (a->word != WORD_NONE)
-		return a->phase == PHASE_PUSHING || a->phase == PHASE_BEGINNING ? SPIN_LEAD
-										: SPIN_NONE;
+		return a->phase == PHASE_PUSHING || a->phase == PHASE_STAGING ||
+				       a->phase == PHASE_BEGINNING
+			       ? SPIN_LEAD
+			       : SPIN_NONE;
 	return a->trained && !a->given && !a->finished ? SPIN_WORD : SPIN_NONE;
 }
 
@@ -171,7 +177,8 @@ static void agent_wait_event(struct agent *a, struct pollfd p[POLLS])
 	poll_set(&p[POLL_ANSWER], a->words.to, a->words.answer_len > 0, POLLOUT);
 	poll_set(&p[POLL_END], a->command.pid_fd, !a->command.ended, POLLIN);
 	poll_set(&p[POLL_WAKE], a->options.wake, a->stop_at <= 0, POLLIN);
-	poll_set(&p[POLL_LEAD], a->lead.call ? call_fd(a->lead.call) : -1, 1, POLLIN);
+	poll_set(&p[POLL_LEAD], conversation_fd(&a->lead), 1, POLLIN);
+	poll_set(&p[POLL_REPLICA], conversation_fd(&a->sums.part.talk), 1, POLLIN);
 	poll_set(&p[POLL_ROWS], a->rows ? rows_pipe_fd(a->rows) : -1, 1, POLLIN);
 	poll_set(&p[POLL_SAVED], a->save.reading ? saved_files_fd(a->save.reading) : -1, 1, POLLIN);
 	poll_set(&p[POLL_SHARDS], shards_fd(a->shards), shards_asked(a->shards), POLLIN);
@@ -257,6 +264,8 @@ static int events(struct agent *a, const struct pollfd p[POLLS], struct error *e
 		return result;
 	if (p[POLL_LEAD].revents || agent_lead_waiting(a))
 		result = agent_hear_lead(a, err);
+	if (result == WORK_OK && p[POLL_REPLICA].revents)
+		result = agent_sums_hear_replica(a, err);
 	if (result == WORK_OK && p[POLL_SAVED].revents)
 		result = agent_save_gathered(a, err);
 	if (result == WORK_OK)
@@ -276,9 +285,11 @@ static int agent_live(struct agent *a, struct error *err)
 	while (result == WORK_OK) {
 		if (stop_now(a))
 			return WORK_STOP;
-		if (clock_mono() >= agent_answer_due(a))
-			return error_set(err, ERROR_TEMPFAIL, a->options.lead,
-					 "no answer within %g s", a->options.answer_seconds);
+		if (clock_mono() >= agent_answer_due(a)) {
+			error_set(err, ERROR_TEMPFAIL, a->options.lead, "no answer within %g s",
+				  a->options.answer_seconds);
+			return a->options.replica ? WORK_RESET : -1;
+		}
 		agent_wait_event(a, p);
 		result = events(a, p, err);
 		if (result == WORK_OK && a->word == WORD_NEXT &&
@@ -332,10 +343,10 @@ static int agent_lives(struct agent *a, struct error *err)
 			result = agent_live(a, err);
 		if (result != WORK_FENCED && result != WORK_RESET)
 			return result;
-		if (a->trained)
+		if (a->trained && !a->options.replica)
 			return no_way_back(a, result, err);
 		log_say(LOG_LEVEL_INFO, "%s: starting over",
-			result == WORK_FENCED ? "refused" : "the lead went away");
+			result == WORK_FENCED ? "refused" : "a daemon went away");
 		agent_forget(a);
 		clock_sleep(LIVES_PAUSE_SECONDS);
 	}

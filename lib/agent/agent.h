@@ -5,6 +5,8 @@
  *
  * The trainer has the parameters.  So once it was given a batch there is no way back: when a worker
  * would start over (it was refused, or the lead forgot it), an agent ends, and its trainer with it.
+ * With a replica that sums the gradients it starts over, too: what is not committed is in no
+ * trainer's parameters, and one that has missed an iteration gets the state of another.
  *
  * One thread, which waits in poll(2) for its trainer, the lead, shardd, and signals.
  */
@@ -30,6 +32,7 @@ struct agent_options {
 	struct meter_options meter;
 	const char *shards;  /* socket of shardd */
 	const char *lead;    /* of the lead; filters have none, and nothing to resume */
+	const char *replica; /* of the replica of this host, which sums; NULL: trainers do so */
 	const char *resume;  /* directory of the checkpoint to go on from; NULL: from nothing */
 	struct command_options command; /* without resume, talks */
 	struct rows_text *rows; /* rows for its standard input; NULL: none; the caller's */

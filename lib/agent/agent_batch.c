@@ -63,7 +63,7 @@ void agent_forget(struct agent *a)
 {
 	conversation_close(&a->lead);
 	a->phase = PHASE_OUT;
-	a->asked_count = 0;
+	a->asked.count = 0;
 	agent_look_forget(a);
 	a->dry = a->none = 0;
 	a->sequence = 0;
@@ -72,6 +72,7 @@ void agent_forget(struct agent *a)
 	a->next_cut.rows = a->next_cut.ranges = 0;
 	a->next_batch.range_count = 0;
 	stock_drop(&a->stock);
+	agent_sums_forget(a);
 }
 
 /* ---- rows ---- */
@@ -112,44 +113,63 @@ static int ask_pieces(struct agent *a, struct error *err)
 
 /* ---- what the lead is asked ---- */
 
+void agent_asks_add(struct asks *asks, struct asked what)
+{
+	what.at = clock_mono();
+	asks->item[(asks->first + asks->count++) % CONVERSATION_OPEN_MAX] = what;
+}
+
+struct asked agent_asks_take(struct asks *asks)
+{
+	struct asked what = asks->item[asks->first];
+	asks->first = (asks->first + 1) % CONVERSATION_OPEN_MAX;
+	asks->count--;
+	return what;
+}
+
+const struct asked *agent_asks_at(const struct asks *asks, size_t i)
+{
+	return &asks->item[(asks->first + i) % CONVERSATION_OPEN_MAX];
+}
+
 int agent_ask(struct agent *a, struct record_out *o, struct asked what, const void *payload,
 	      size_t bytes, struct error *err)
 {
-	if (a->asked_count == CONVERSATION_OPEN_MAX)
+	if (a->asked.count == CONVERSATION_OPEN_MAX)
 		return error_set(err, ERROR_SOFTWARE, a->options.lead, "too many requests at a time");
-	what.at = clock_mono();
-	a->asked[(a->asked_first + a->asked_count++) % CONVERSATION_OPEN_MAX] = what;
+	agent_asks_add(&a->asked, what);
 	return conversation_ask(&a->lead, o, payload, bytes, err);
 }
 
-double agent_answer_due(const struct agent *a)
+static double asks_due(const struct asks *asks, double seconds)
 {
-	for (size_t i = 0; i < a->asked_count; i++) {
-		const struct asked *what = &a->asked[(a->asked_first + i) % CONVERSATION_OPEN_MAX];
+	for (size_t i = 0; i < asks->count; i++) {
+		const struct asked *what = agent_asks_at(asks, i);
 		if (what->kind == ASK_PUSH || what->kind == ASK_SAVED)
-			return what->at + a->options.answer_seconds;
+			return what->at + seconds;
 	}
 	return INFINITY;
 }
 
-static struct asked agent_batch_answered(struct agent *a)
+double agent_answer_due(const struct agent *a)
 {
-	struct asked what = a->asked[a->asked_first];
-	a->asked_first = (a->asked_first + 1) % CONVERSATION_OPEN_MAX;
-	a->asked_count--;
-	return what;
+	return fmin(asks_due(&a->asked, a->options.answer_seconds),
+		    asks_due(&a->sums.asked, a->options.answer_seconds));
 }
 
-static int ask_join(struct agent *a, struct error *err)
+int agent_join(struct agent *a, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	conversation_begin(&a->lead, &o, line, "join");
 	record_add_u64(&o, "size", agent_batch_size(a));
-	record_add_u64(&o, "begins", 1);
 	if (a->boot[0])
 		record_add(&o, "boot", a->boot);
-	if (a->options.world > 0)
+	if (a->options.replica)
+		agent_sums_add_join(a, &o);
+	else
+		record_add_u64(&o, "begins", 1);
+	if (a->options.world > 0 && !a->options.replica)
 		record_add_u64(&o, "world", a->options.world);
 	a->phase = PHASE_JOINING;
 	return agent_ask(a, &o, (struct asked){.kind = ASK_JOIN}, NULL, 0, err);
@@ -175,16 +195,29 @@ static int ask_begin(struct agent *a, struct error *err)
 	return say_begin(a, a->iteration, a->cut.rows, err);
 }
 
-int agent_push(struct agent *a, struct error *err)
+void agent_add_push(const struct agent *a, struct record_out *o)
 {
 	static const struct batch nothing;
+	lead_client_add_push(o, &a->push, a->none ? &nothing : &a->batch);
+}
+
+int agent_push(struct agent *a, struct error *err)
+{
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	a->push.sequence = ++a->sequence;
-	a->push.iteration = a->iteration;
+	if (!a->options.replica || a->phase != PHASE_STAGING) {
+		a->push.sequence = ++a->sequence;
+		a->push.iteration = a->iteration;
+	}
+	if (a->options.replica && a->phase != PHASE_STAGING)
+		return agent_sums_push(a, err);
 	conversation_begin(&a->lead, &o, line, "push");
-	lead_client_add_push(&o, &a->push, a->none ? &nothing : &a->batch);
+	agent_add_push(a, &o);
 	lead_client_add_report(&o, &a->push);
+	if (a->options.replica) { /* which has the gradient */
+		record_add_u64(&o, "dense", 0);
+		record_add_u64(&o, "rows", 0);
+	}
 	a->phase = PHASE_PUSHING;
 	return agent_ask(a, &o, (struct asked){.kind = ASK_PUSH}, NULL, 0, err);
 }
@@ -219,7 +252,7 @@ static int push_nothing(struct agent *a, struct error *err)
 	return agent_push(a, err);
 }
 
-static int ask_end(struct agent *a, struct error *err)
+int agent_end(struct agent *a, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -275,6 +308,8 @@ static int agent_batch_read_iteration(struct agent *a, struct error *err)
 
 static int on_joined(struct agent *a, struct error *err)
 {
+	if (a->options.replica)
+		return agent_sums_joined(a, err);
 	a->phase = PHASE_IN;
 	int result = agent_batch_read_iteration(a, err);
 	agent_batch_obey(a);
@@ -290,9 +325,8 @@ static int on_begun(struct agent *a, uint64_t count, struct error *err)
 		return error_wrap(err, a->options.lead);
 	if (samples == 0) { /* to be sent again, if it was not already */
 		int again = a->phase == PHASE_BEGINNING;
-		for (size_t i = 0; i < a->asked_count; i++)
-			again &= a->asked[(a->asked_first + i) % CONVERSATION_OPEN_MAX].kind !=
-				 ASK_BEGIN;
+		for (size_t i = 0; i < a->asked.count; i++)
+			again &= agent_asks_at(&a->asked, i)->kind != ASK_BEGIN;
 		if (again)
 			a->phase = PHASE_IN;
 		return WORK_OK;
@@ -321,11 +355,13 @@ static void take_next(struct agent *a)
 static int on_pushed(struct agent *a, struct error *err)
 {
 	uint64_t size = agent_batch_size(a);
-	if (!a->none && record_get(&a->lead.record, "dropped"))
+	int dropped = record_get(&a->lead.record, "dropped") != NULL;
+	if (!a->none && dropped && !a->options.replica)
 		return WORK_FENCED; /* its rows are handed out again, but the trainer's model has
 				     * them already */
 	if (!a->none) {
-		note_batch(a);
+		if (!dropped)
+			note_batch(a);
 		a->cut.rows = 0;
 		a->batch.range_count = 0;
 	}
@@ -342,6 +378,8 @@ static int on_pushed(struct agent *a, struct error *err)
 		else if (stock_uncut(&a->stock, &a->next_cut, &a->next_batch, err) != 0)
 			return -1;
 	}
+	if (result == WORK_OK && a->options.replica)
+		return agent_sums_pushed(a, err);
 	if (result == WORK_OK && a->word == WORD_STEP)
 		agent_answer_step(a);
 	return result;
@@ -349,15 +387,19 @@ static int on_pushed(struct agent *a, struct error *err)
 
 static int agent_batch_on_ended(struct agent *a, struct error *err)
 {
+	if (record_get(&a->lead.record, "wait") && agent_sums_gives(a)) {
+		a->phase = PHASE_GIVING;
+		return WORK_OK;
+	}
 	if (record_get(&a->lead.record, "wait"))
-		return ask_end(a, err);
+		return agent_end(a, err);
 	a->phase = PHASE_ENDED;
 	return WORK_OK;
 }
 
 static int agent_batch_on_answer(struct agent *a, struct error *err)
 {
-	struct asked what = agent_batch_answered(a);
+	struct asked what = agent_asks_take(&a->asked);
 	switch (what.kind) {
 	case ASK_JOIN:
 		return on_joined(a, err);
@@ -367,11 +409,10 @@ static int agent_batch_on_answer(struct agent *a, struct error *err)
 		return on_pushed(a, err);
 	case ASK_END:
 		return agent_batch_on_ended(a, err);
-	case ASK_SAVED:
-	case ASK_ENOUGH:
-		return WORK_OK;
 	case ASK_TRAINER:
 		a->look.is_asked = 0;
+		return WORK_OK;
+	default:
 		return WORK_OK;
 	}
 	return WORK_OK;
@@ -381,7 +422,7 @@ static int agent_batch_on_answer(struct agent *a, struct error *err)
 static int agent_batch_refused(struct agent *a, struct error *err)
 {
 	struct error what;
-	enum ask kind = agent_batch_answered(a).kind;
+	enum ask kind = agent_asks_take(&a->asked).kind;
 	if (kind == ASK_TRAINER) { /* a lead without this request, or one that no longer knows this
 				    * member */
 		a->look.is_asked = 0;
@@ -397,6 +438,8 @@ static int agent_batch_refused(struct agent *a, struct error *err)
 			a->options.meter.id, a->lead.record.text ? a->lead.record.text : "");
 		return WORK_OK;
 	}
+	if (kind == ASK_GIVEN) /* who wanted it has gone */
+		return WORK_OK;
 	int result = conversation_refused(&a->lead, err);
 	if (result != WORK_DIVERGED)
 		return result;
@@ -416,9 +459,11 @@ static int agent_batch_hear(struct agent *a, struct error *err)
 		return agent_save_due(a, r, err);
 	if (record_is(r, "enough"))
 		a->is_enough = 1;
+	if (record_is(r, "give"))
+		return agent_sums_give(a, r, err);
 	if (!record_is(r, "err") && !record_is(r, "ok"))
 		return WORK_OK;
-	if (a->asked_count == 0)
+	if (a->asked.count == 0)
 		return error_set(err, ERROR_SOFTWARE, a->options.lead, "an answer without a "
 								       "request");
 	return record_is(r, "err") ? agent_batch_refused(a, err) : agent_batch_on_answer(a, err);
@@ -453,15 +498,24 @@ int agent_hear_lead(struct agent *a, struct error *err)
 static int agent_batch_begin(struct agent *a, struct error *err)
 {
 	if (a->is_enough)
-		return ask_end(a, err);
+		return agent_end(a, err);
 	if (a->cut.rows == 0) {
 		if (a->stock.rows < agent_batch_size(a) && !a->dry)
 			return WORK_OK; /* shardd's answer is on its way */
 		if (a->stock.rows == 0 && a->dry == WORK_END)
-			return ask_end(a, err);
+			return agent_end(a, err);
+		if (a->options.replica && a->stock.rows == 0 && a->sums.samples == 0 &&
+		    shards_asked(a->shards))
+			return WORK_OK; /* nobody had rows: it is shardd that says how long we wait */
 		stock_cut(&a->stock, agent_batch_size(a), &a->cut, &a->batch);
 		if (a->cut.rows > 0 && a->dry == WORK_WAIT)
 			a->dry = 0;
+	}
+	if (a->options.replica) {
+		a->none = a->cut.rows == 0;
+		a->weight = 1;
+		a->phase = PHASE_READY;
+		return WORK_OK;
 	}
 	/* Without a barrier, this batch answers an open request that had no rows so far. */
 	if (a->bsp || a->cut.rows == 0 || a->phase == PHASE_BEGINNING)
@@ -478,12 +532,12 @@ static int begin_again(struct agent *a, struct error *err)
 		return WORK_OK;
 	if (a->stock.rows > 0)
 		return agent_batch_begin(a, err);
-	return a->dry == WORK_END ? ask_end(a, err) : WORK_OK;
+	return a->dry == WORK_END ? agent_end(a, err) : WORK_OK;
 }
 
 static int agent_batch_ready(struct agent *a, int wanted, struct error *err)
 {
-	if (a->none && !a->takes_empty)
+	if (a->none && !a->takes_empty && !a->options.replica)
 		return push_nothing(a, err);
 	if (!wanted)
 		return WORK_OK;
@@ -496,7 +550,9 @@ static int agent_batch_step(struct agent *a, struct error *err)
 	int wanted = a->word == WORD_NEXT;
 	switch (a->phase) {
 	case PHASE_OUT:
-		return wanted ? ask_join(a, err) : WORK_OK;
+		if (a->options.replica)
+			return agent_sums_out(a, err);
+		return wanted ? agent_join(a, err) : WORK_OK;
 	case PHASE_IN:
 		return agent_batch_begin(a, err);
 	case PHASE_BEGINNING:
@@ -531,7 +587,8 @@ int agent_advance(struct agent *a, struct error *err)
 			return result;
 	} while (a->phase != before);
 	/* A checkpoint must not wait for a batch that may take long to come. */
-	if (a->word == WORD_NEXT && a->save.is_due && a->phase != PHASE_READY)
+	if (a->word == WORD_NEXT && (a->save.is_due || a->sums.give.is_due) &&
+	    a->phase != PHASE_READY)
 		agent_answer_state(a, "wait");
 	return WORK_OK;
 }

@@ -1,6 +1,6 @@
 /* What the files of the agent share: agent.c (begin, waiting, end), agent_batch.c (rows, the lead),
- * agent_words.c (the trainer), agent_look.c (how it is), agent_rows.c (its input) and agent_save.c
- * (checkpoints). */
+ * agent_words.c (the trainer), agent_look.c (how it is), agent_rows.c (its input), agent_save.c
+ * (checkpoints) and agent_sums.c (sums by the host's replica). */
 #ifndef PACELINE_AGENT_AGENT_INTERNAL_H
 #define PACELINE_AGENT_AGENT_INTERNAL_H
 
@@ -15,6 +15,7 @@
 #include "work/actions.h"
 #include "work/conversation.h"
 #include "work/lead_client.h"
+#include "work/part_client.h"
 
 enum phase {
 	PHASE_OUT,     /* no member */
@@ -22,13 +23,28 @@ enum phase {
 	PHASE_IN,      /* a member that has not said what its next batch is */
 	PHASE_BEGINNING,
 	PHASE_READY,   /* the iteration has begun; the trainer has its batch, or will */
+	PHASE_STAGING, /* the gradient is given to the replica, before the lead is told */
 	PHASE_PUSHING,
 	PHASE_ENDING,
+	PHASE_GIVING, /* it says so again when it has given its state to others */
 	PHASE_ENDED /* the job is finished */
 };
 
-/* What the lead was asked and has not answered, in this order. */
-enum ask { ASK_JOIN, ASK_BEGIN, ASK_PUSH, ASK_END, ASK_SAVED, ASK_TRAINER, ASK_ENOUGH };
+/* ROOM, STATE and STATE_GET are for the replica, PUSH is for both. */
+enum ask {
+	ASK_JOIN,
+	ASK_BEGIN,
+	ASK_PUSH,
+	ASK_END,
+	ASK_SAVED,
+	ASK_TRAINER,
+	ASK_ENOUGH,
+	ASK_GIVEN,
+	ASK_ROOM,
+	ASK_STATE,
+	ASK_STATE_GET,
+	ASK_OVER /* nobody wants the answer */
+};
 
 struct asked {
 	enum ask kind;
@@ -36,11 +52,23 @@ struct asked {
 	double at;
 };
 
+/* What the lead, or the replica, was asked and has not answered, in this order. A ring. */
+struct asks {
+	struct asked item[CONVERSATION_OPEN_MAX];
+	size_t first, count;
+};
+
+#define SAVES_MAX 16
+#define SAVES_OPEN "the trainer has not answered the saves before"
+
+/* What the trainer was told to save, and has not answered. OVER: nobody waits for it any more. */
+enum saving { SAVING_OVER, SAVING_CUT, SAVING_GIVE };
+
 /* A checkpoint that the trainer shall write, or has written. */
 struct save {
-	int is_due;         /* the trainer must be told, with the next answer */
-	int is_told;        /* it was told, and has not said `saved` */
-	uint64_t given_up;  /* answers that will come, but are not needed any more */
+	int is_due; /* the trainer must be told, with the next answer */
+	enum saving told[SAVES_MAX];
+	size_t told_count;
 	uint64_t iteration;
 	char *cut;          /* directory of the checkpoint */
 	char *dir;          /* in it, the trainer's */
@@ -69,7 +97,35 @@ struct look {
 /* What is expected soon, so that the agent polls for a moment before it sleeps. */
 enum spin { SPIN_NONE, SPIN_LEAD, SPIN_WORD, SPINS };
 
-enum word { WORD_NONE, WORD_NEXT, WORD_STEP };
+enum word { WORD_NONE, WORD_NEXT, WORD_STEP, WORD_SUMS };
+
+/* With a replica (agent_sums.c). */
+struct sums {
+	struct part_client part; /* that replica */
+	uint64_t floats;         /* of the gradient; 0: the trainer has not said it */
+	double since, retry_at;  /* since then it is not there; no sooner is it tried again */
+	struct asks asked;
+	int is_open; /* it sums for us */
+	/* The trainer has all that was committed before this iteration. 0: it needs another's
+	 * state. An incarnation is a life of the job: after it, iterations come again. */
+	int is_whole;
+	uint64_t version, incarnation;
+	int began;   /* the trainer has said next: it has made its model */
+	int loading; /* it was told to resume, and has not said next again */
+	int filling; /* the state of another trainer has been asked for */
+	int state_fd; /* that state; -1: none */
+	/* The iteration that the trainer lacks was committed while the lead did not know us. */
+	struct {
+		int is_due;
+		uint64_t iteration, round, samples;
+	} step;
+	/* The trainer's own state is wanted for another one. */
+	struct {
+		int is_due, fd; /* fd: where it is written; the trainer may know it; -1: none */
+		uint64_t iteration, attempt;
+	} give;
+	uint64_t samples; /* of the last iteration, on all hosts; 0: nobody had rows */
+};
 
 struct agent {
 	struct agent_options options;
@@ -91,8 +147,7 @@ struct agent {
 
 	enum phase phase;
 	int bsp;
-	struct asked asked[CONVERSATION_OPEN_MAX]; /* a ring */
-	size_t asked_first, asked_count;
+	struct asks asked;
 	uint64_t iteration, sequence;
 	struct stock_cut cut; /* the batch; rows 0: none is cut */
 	struct batch batch;   /* the same, for the lead */
@@ -104,6 +159,7 @@ struct agent {
 	double weight;
 	uint64_t samples, samples_done; /* of all in this iteration; in the model before it; only under BSP */
 	struct save save;
+	struct sums sums;
 	struct look look;
 	char *resume;    /* what the trainer is to go on from; NULL: nothing */
 	char *resume_of; /* who saved it */
@@ -138,9 +194,16 @@ int agent_advance(struct agent *a, struct error *err);
 int agent_lead_waiting(const struct agent *a);
 /* Something came from the lead. */
 int agent_hear_lead(struct agent *a, struct error *err);
+void agent_asks_add(struct asks *asks, struct asked what);
+struct asked agent_asks_take(struct asks *asks);
+const struct asked *agent_asks_at(const struct asks *asks, size_t i); /* the first is 0 */
+int agent_join(struct agent *a, struct error *err);
+int agent_end(struct agent *a, struct error *err);
 int agent_push(struct agent *a, struct error *err);
 /* Tells the lead what the trainer says of `enough`, if the lead can be told now. */
 int agent_say_enough(struct agent *a, struct error *err);
+/* Which push it is, and its rows: for whoever gets it. */
+void agent_add_push(const struct agent *a, struct record_out *o);
 /* Right after a push: tells the lead the next batch, so that it answers both. If its rows are not
  * there yet, the lead is told later. */
 int agent_begin_early(struct agent *a, struct error *err);
@@ -159,7 +222,11 @@ void agent_report(struct agent *a); /* the part of that for the monitor */
 int agent_hear_trainer(struct agent *a, struct error *err);
 void agent_give_batch(struct agent *a);
 void agent_answer_step(struct agent *a);
+/* Ends the answer to a word other than next and pause, but for what comes before its ok. */
+void agent_answer(struct agent *a, struct record_out *ok);
 void agent_answer_state(struct agent *a, const char *state);
+/* The trainer broke the rules: tells it, and *err says how. */
+int agent_broken(struct agent *a, const char *code, const char *why, struct error *err);
 /* Answers a word that was not understood or not done; the trainer may go on. */
 void agent_refuse(struct agent *a, const char *code, const char *why);
 
@@ -190,8 +257,36 @@ void agent_save_tell(struct agent *a);
 /* Answers the words saved and failed. */
 int agent_saved(struct agent *a, const struct record *r, struct error *err);
 int agent_save_failed(struct agent *a, const struct record *r, struct error *err);
+/* Nobody waits any more for what is due, or was told, of this kind. */
+void agent_save_over(struct agent *a, enum saving kind);
 /* save.reading is done. */
 int agent_save_gathered(struct agent *a, struct error *err);
 void agent_save_free(struct agent *a);
+
+/* agent_sums.c */
+void agent_sums_start(struct agent *a);
+void agent_sums_free(struct agent *a);
+void agent_sums_forget(struct agent *a); /* as agent_forget(); the trainer's state stays */
+/* The words sums and final. */
+int agent_sums_hear(struct agent *a, struct error *err);
+int agent_sums_final(struct agent *a, struct error *err);
+/* The trainer has said next: what it was told to load is loaded. */
+void agent_sums_next(struct agent *a);
+/* While it is no member. */
+int agent_sums_out(struct agent *a, struct error *err);
+double agent_sums_due(const struct agent *a); /* when it does that by itself; INFINITY: never */
+void agent_sums_add_join(const struct agent *a, struct record_out *o);
+/* An answer to join, to push. */
+int agent_sums_joined(struct agent *a, struct error *err);
+int agent_sums_pushed(struct agent *a, struct error *err);
+int agent_sums_push(struct agent *a, struct error *err);
+/* Something came from the replica. */
+int agent_sums_hear_replica(struct agent *a, struct error *err);
+/* The lead wants the trainer's state for another one. */
+int agent_sums_give(struct agent *a, const struct record *r, struct error *err);
+void agent_sums_give_path(const struct agent *a, char path[64]); /* where it is to be written */
+int agent_sums_gives(const struct agent *a); /* it was asked to, and has not told the lead yet */
+/* It is written; why: it is not. */
+int agent_sums_given(struct agent *a, const char *why, struct error *err);
 
 #endif

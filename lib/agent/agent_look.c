@@ -92,7 +92,7 @@ int agent_look(struct agent *a, struct error *err)
 		       strcmp(l->seen.state, l->told.state) == 0;
 	if (!is_known && !l->is_asked && a->lead.call && a->phase != PHASE_OUT &&
 	    a->phase != PHASE_JOINING && a->phase != PHASE_ENDED &&
-	    a->asked_count + 3 < CONVERSATION_OPEN_MAX)
+	    a->asked.count + 3 < CONVERSATION_OPEN_MAX)
 		agent_look_say(a, err, &result);
 	return result;
 }

@@ -129,6 +129,20 @@ static int agent_save_make_dir(struct agent *a, const char *cut, struct error *e
 	return fs_make_dirs(s->dir, err);
 }
 
+void agent_save_over(struct agent *a, enum saving kind)
+{
+	struct save *s = &a->save;
+	for (size_t i = 0; i < s->told_count; i++)
+		if (s->told[i] == kind)
+			s->told[i] = SAVING_OVER;
+	if (kind == SAVING_GIVE) {
+		a->sums.give.is_due = 0;
+		return;
+	}
+	s->is_due = 0;
+	s->reading_is_old = 1;
+}
+
 int agent_save_due(struct agent *a, const struct record *r, struct error *err)
 {
 	struct save *s = &a->save;
@@ -138,33 +152,41 @@ int agent_save_due(struct agent *a, const struct record *r, struct error *err)
 	if (record_text(r, "path", &path, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &s->iteration, err) != 0)
 		return error_wrap(err, a->options.lead);
-	s->given_up += (uint64_t)s->is_told;
-	s->is_told = 0;
-	s->reading_is_old = 1;
-	if (agent_save_make_dir(a, path, &why) == 0) {
+	agent_save_over(a, SAVING_CUT);
+	if (s->told_count + 2 > SAVES_MAX)
+		error_set(&why, ERROR_DATA, NULL, SAVES_OPEN);
+	else if (agent_save_make_dir(a, path, &why) == 0) {
 		s->is_due = 1;
 		return WORK_OK;
 	}
-	s->is_due = 0;
 	error_format(&why, text, sizeof text);
 	return agent_save_give_up(a, text, err);
 }
 
+static void agent_save_put(struct agent *a, enum saving kind, const char *path, uint64_t iteration)
+{
+	words_put(&a->words, RECORD("save", F("path", path), F("iteration", iteration)), NULL);
+	a->save.told[a->save.told_count++] = kind;
+}
+
 void agent_save_tell(struct agent *a)
 {
-	char line[RECORD_LINE_MAX];
+	char line[RECORD_LINE_MAX], path[64];
 	struct record_out o;
 	if (a->resume_due) {
 		put_resume(a, &o, line);
 		words_put(&a->words, &o, NULL);
 		a->resume_due = 0;
+		a->sums.loading = 1;
 	}
-	if (!a->save.is_due)
-		return;
-	words_put(&a->words,
-		  RECORD("save", F("path", a->save.dir), F("iteration", a->save.iteration)), NULL);
+	if (a->save.is_due)
+		agent_save_put(a, SAVING_CUT, a->save.dir, a->save.iteration);
 	a->save.is_due = 0;
-	a->save.is_told = 1;
+	if (!a->sums.give.is_due)
+		return;
+	agent_sums_give_path(a, path);
+	agent_save_put(a, SAVING_GIVE, path, a->sums.give.iteration);
+	a->sums.give.is_due = 0;
 }
 
 /* ---- what was written ---- */
@@ -175,21 +197,19 @@ static void agent_save_answer_ok(struct agent *a)
 	words_send(&a->words);
 }
 
-/* Whether somebody still waits for the save that is being answered; otherwise answers the
- * trainer. */
-static int agent_save_is_wanted(struct agent *a)
+/* What the save that is being answered is for; the trainer is answered if nobody waits for it. */
+static enum saving agent_save_answered(struct agent *a)
 {
 	struct save *s = &a->save;
-	if (s->given_up > 0) {
-		s->given_up--;
-		agent_save_answer_ok(a);
-		return 0;
-	}
-	if (!s->is_told)
+	if (s->told_count == 0) {
 		agent_refuse(a, "order", "no checkpoint is due");
-	int wanted = s->is_told;
-	s->is_told = 0;
-	return wanted;
+		return SAVING_OVER;
+	}
+	enum saving kind = s->told[0];
+	memmove(s->told, s->told + 1, --s->told_count * sizeof *s->told);
+	if (kind != SAVING_CUT)
+		agent_save_answer_ok(a);
+	return kind;
 }
 
 static int read_files(struct agent *a, const char *path, struct error *err)
@@ -206,7 +226,10 @@ int agent_saved(struct agent *a, const struct record *r, struct error *err)
 	const char *path = record_get(r, "path");
 	struct error why = {0};
 	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
-	if (!agent_save_is_wanted(a))
+	enum saving kind = agent_save_answered(a);
+	if (kind == SAVING_GIVE)
+		return agent_sums_given(a, NULL, err);
+	if (kind == SAVING_OVER)
 		return WORK_OK;
 	if (!path) {
 		agent_save_answer_ok(a);
@@ -243,10 +266,13 @@ int agent_save_gathered(struct agent *a, struct error *err)
 int agent_save_failed(struct agent *a, const struct record *r, struct error *err)
 {
 	const char *why = record_get(r, "why");
-	if (!agent_save_is_wanted(a))
-		return WORK_OK;
-	agent_save_answer_ok(a);
+	enum saving kind = agent_save_answered(a);
 	if (!why)
 		why = r->text ? r->text : "the trainer could not write it";
+	if (kind == SAVING_GIVE)
+		return agent_sums_given(a, why, err);
+	if (kind == SAVING_OVER)
+		return WORK_OK;
+	agent_save_answer_ok(a);
 	return agent_save_give_up(a, why, err);
 }

@@ -39,15 +39,16 @@ void agent_answer_state(struct agent *a, const char *state)
 	agent_words_answered(a);
 }
 
+void agent_answer(struct agent *a, struct record_out *ok)
+{
+	words_put(&a->words, ok, NULL);
+	agent_words_answered(a);
+}
+
 void agent_answer_step(struct agent *a)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	agent_save_tell(a);
-	agent_words_begin(&o, line, "ok");
-	record_add_u64(&o, "iteration", a->iteration);
-	words_put(&a->words, &o, NULL);
-	agent_words_answered(a);
+	agent_answer(a, RECORD("ok", F("iteration", a->iteration)));
 }
 
 static void put_range(struct agent *a, const struct stock_range *r)
@@ -107,8 +108,7 @@ void agent_refuse(struct agent *a, const char *code, const char *why)
 	words_send(&a->words);
 }
 
-/* The trainer broke the rules: tell it, and *err says how. */
-static int agent_words_broken(struct agent *a, const char *code, const char *why, struct error *err)
+int agent_broken(struct agent *a, const char *code, const char *why, struct error *err)
 {
 	char place[ERROR_PLACE_MAX];
 	words_place(&a->words, place, sizeof place);
@@ -124,13 +124,17 @@ static int on_next(struct agent *a, struct error *err)
 	struct error why = {0};
 	a->look.seen.pauses = 0;
 	if (a->given)
-		return agent_words_broken(
+		return agent_broken(
 			a, "order", "'next' before 'step' has said that the batch is trained", err);
+	if (a->options.replica && a->sums.floats == 0)
+		return agent_broken(a, "order", "'next' before 'sums' (SYNC=allreduce)", err);
 	if (record_u64_opt(&a->record, "empty", 0, 1, &empty, &why) != 0)
-		return agent_words_broken(a, "bad-request", why.text, err);
+		return agent_broken(a, "bad-request", why.text, err);
 	a->takes_empty = empty != 0;
 	a->word = WORD_NEXT;
 	a->word_at = clock_mono();
+	if (a->options.replica)
+		agent_sums_next(a);
 	return WORK_OK;
 }
 
@@ -152,20 +156,30 @@ static int on_step(struct agent *a, struct error *err)
 	struct error why = {0};
 	double loss, now = clock_mono();
 	a->look.seen.pauses = 0;
+	if (record_is(&a->record, "sum") != (a->options.replica != NULL))
+		return agent_broken(a, "order",
+				    "a gradient that is summed here (SYNC=allreduce) ends with 'sum', "
+				    "all others with 'step'",
+				    err);
 	if (!a->given)
-		return agent_words_broken(a, "order", "'step', but all batches are done already",
-					  err);
+		return agent_broken(a, "order",
+				    a->options.replica
+					    ? "'sum', but all batches are done already"
+					    : "'step', but all batches are done already",
+				    err);
 	*push = (struct exchange_push){.size = agent_batch_size(a), .time = now - a->given_at};
 	if (record_real_opt(&a->record, "time", 0, SECONDS_MAX, &push->time, &why) != 0 ||
 	    record_real_opt(&a->record, "mem", 0, 1, &push->mem, &why) != 0 ||
 	    read_loss(&a->record, &loss, &why) != 0)
-		return agent_words_broken(a, "bad-request", why.text, err);
+		return agent_broken(a, "bad-request", why.text, err);
 	push->loss = a->none ? 0 : loss * (double)a->cut.rows;
 	push->no_loss = a->none || !record_get(&a->record, "loss");
 	a->stepped_at = now;
 	a->given = 0;
 	a->word = WORD_STEP;
 	a->word_at = now;
+	if (a->options.replica) /* it may be no member now */
+		return a->phase == PHASE_READY ? agent_push(a, err) : WORK_OK;
 	int result = agent_push(a, err);
 	return result == WORK_OK ? agent_begin_early(a, err) : result;
 }
@@ -217,13 +231,19 @@ static int agent_words_take(struct agent *a, struct error *err)
 		return on_enough(a, err);
 	if (record_is(&a->record, "next"))
 		return on_next(a, err);
-	if (record_is(&a->record, "step"))
+	if (record_is(&a->record, "step") || record_is(&a->record, "sum"))
 		return on_step(a, err);
+	if (record_is(&a->record, "sums"))
+		return agent_sums_hear(a, err);
+	if (record_is(&a->record, "final")) /* not answered */
+		return agent_sums_final(a, err);
 	if (record_is(&a->record, "saved"))
 		return agent_saved(a, &a->record, err);
 	if (record_is(&a->record, "failed"))
 		return agent_save_failed(a, &a->record, err);
-	snprintf(why, sizeof why, "'%.60s' is none of next, step, enough, saved, failed, pause, waits", a->record.type);
+	snprintf(why, sizeof why,
+		 "'%.60s' is none of next, step, enough, saved, failed, pause, waits, sums, final, sum",
+		 a->record.type);
 	agent_refuse(a, "unknown-request", why);
 	return WORK_OK;
 }

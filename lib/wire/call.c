@@ -63,6 +63,11 @@ int call_buffered(const struct call *c)
 	return answers_due(&c->in) == 0 && framer_has_line(&c->in.in);
 }
 
+void call_disconnect(struct call *c)
+{
+	answers_end(&c->in);
+}
+
 void call_close(struct call *c)
 {
 	if (!c)
@@ -340,6 +345,11 @@ int call_map(struct call *c, size_t bytes, void **memory, struct error *err)
 	c->memory_fd = fd;
 	*memory = m->base;
 	return 0;
+}
+
+int call_memory_fd(const struct call *c)
+{
+	return c->memory_fd;
 }
 
 int call_reopen(struct call *c, struct error *err)

@@ -25,6 +25,8 @@ int call_greet(struct call *c, struct error *err);
 int call_adopt(struct call **out, int fd, const char *name, double answer_seconds,
 	       struct error *err);
 void call_close(struct call *c); /* NULL is fine */
+/* Ends the connection, but not the call: for call_reopen(). */
+void call_disconnect(struct call *c);
 /* Connects again to the same path, once; the server that is there now gets the memory of
  * call_map(), with its content. What was under way on the old connection is gone. -1: c is not
  * connected; the caller may try again, and must close c in the end. */
@@ -73,5 +75,6 @@ int call_request(struct call *c, const char *line, size_t len, struct record *cl
 /* Gives the server `bytes` of shared memory (memfd, sealed against shrinking and growing): *memory
  * is mapped here and there until call_close(). */
 int call_map(struct call *c, size_t bytes, void **memory, struct error *err);
+int call_memory_fd(const struct call *c); /* of that; -1: there is none */
 
 #endif

@@ -42,9 +42,17 @@ static double greeting_seconds(const struct conversation *c)
 							    : GREETING_SECONDS;
 }
 
+static int conversation_try_connect(struct conversation *c, struct error *err)
+{
+	if (!c->call)
+		return call_open(&c->call, c->options.path, 0, greeting_seconds(c), err);
+	call_set_answer(c->call, greeting_seconds(c));
+	return call_reopen(c->call, err);
+}
+
 int conversation_connect(struct conversation *c, double deadline, struct error *err)
 {
-	while (call_open(&c->call, c->options.path, 0, greeting_seconds(c), err) != 0) {
+	while (conversation_try_connect(c, err) != 0) {
 		if (err->code != ERROR_UNAVAILABLE && err->code != ERROR_TEMPFAIL)
 			return -1;
 		if (clock_mono() >= deadline) {
@@ -62,12 +70,29 @@ int conversation_connect(struct conversation *c, double deadline, struct error *
 	return -1;
 }
 
+static void conversation_forget(struct conversation *c)
+{
+	c->open_count = c->asides = 0;
+	c->aside_refused = 0;
+}
+
 void conversation_close(struct conversation *c)
 {
 	call_close(c->call);
 	c->call = NULL;
-	c->open_count = c->asides = 0;
-	c->aside_refused = 0;
+	conversation_forget(c);
+}
+
+void conversation_disconnect(struct conversation *c)
+{
+	if (c->call)
+		call_disconnect(c->call);
+	conversation_forget(c);
+}
+
+int conversation_fd(const struct conversation *c)
+{
+	return c->call ? call_fd(c->call) : -1;
 }
 
 int conversation_incarnation(const struct conversation *c, uint64_t *incarnation,
@@ -159,8 +184,9 @@ void conversation_begin(const struct conversation *c, struct record_out *o, char
 	record_add_u64(o, "incarnation", c->incarnation);
 }
 
-int conversation_ask(struct conversation *c, struct record_out *o, const void *payload,
-		     size_t bytes, struct error *err)
+/* Ends a request, and counts it among the open ones. */
+static int conversation_add(struct conversation *c, struct record_out *o, const void *payload,
+			    size_t bytes, struct error *err)
 {
 	size_t len = record_end(o, NULL);
 	if (!c->call) /* it was needless */
@@ -174,6 +200,24 @@ int conversation_ask(struct conversation *c, struct record_out *o, const void *p
 	r->len = len;
 	r->payload = payload;
 	r->bytes = bytes;
+	return WORK_OK;
+}
+
+int conversation_pass(struct conversation *c, struct record_out *o, int fd, struct error *err)
+{
+	int result = conversation_add(c, o, NULL, 0, err);
+	if (result == WORK_OK && call_send_with(c->call, o->data, o->len, fd, err) != 0)
+		return conversation_again(c, err);
+	return result;
+}
+
+int conversation_ask(struct conversation *c, struct record_out *o, const void *payload,
+		     size_t bytes, struct error *err)
+{
+	int result = conversation_add(c, o, payload, bytes, err);
+	if (result != WORK_OK)
+		return result;
+	size_t len = o->len;
 	if (call_send(c->call, o->data, len, payload, bytes, err) != 0)
 		return conversation_again(c, err);
 	return WORK_OK;
@@ -247,6 +291,16 @@ int conversation_receive(struct conversation *c, enum patience patience, int *an
 		if (clock_mono() >= grace)
 			return WORK_STOP;
 	}
+}
+
+int conversation_try(struct conversation *c, struct error *err)
+{
+	while (call_receive_within(c->call, &c->record, 0, err) == 0) {
+		int last = record_is(&c->record, "ok") || record_is(&c->record, "err");
+		if (!last || !close_answer(c))
+			return WORK_OK;
+	}
+	return err->code == ERROR_TEMPFAIL ? WORK_WAIT : conversation_again(c, err);
 }
 
 int conversation_refused(const struct conversation *c, struct error *err)

@@ -64,6 +64,9 @@ int conversation_stopped(const struct conversation *c);
 int conversation_connect(struct conversation *c, double deadline, struct error *err);
 /* Forgets open requests. */
 void conversation_close(struct conversation *c);
+/* The same, but conversation_connect() connects again with the memory that is shared now. */
+void conversation_disconnect(struct conversation *c);
+int conversation_fd(const struct conversation *c); /* for poll(2); -1: not connected */
 /* The incarnation that the greeting says. */
 int conversation_incarnation(const struct conversation *c, uint64_t *incarnation,
 			     struct error *err);
@@ -75,7 +78,10 @@ void conversation_begin(const struct conversation *c, struct record_out *o, char
  * is until the answer has come. */
 int conversation_ask(struct conversation *c, struct record_out *o, const void *payload,
 		     size_t bytes, struct error *err);
-/* The same when no other request is open and nobody wants the answer: it is not repeated, and a
+/* The same, without a payload and with a descriptor, which stays the caller's (-1: none); only if
+ * nothing is repeated (once). */
+int conversation_pass(struct conversation *c, struct record_out *o, int fd, struct error *err);
+/* conversation_ask() when no other request is open and nobody wants the answer: it is not repeated, and a
  * failure to send it shows with the next request. 0: the daemon does not know it, and it is not
  * sent any more. */
 int conversation_aside(struct conversation *c, struct record_out *o);
@@ -90,6 +96,8 @@ enum patience { PATIENT, HASTY };
  * were repeated. */
 int conversation_receive(struct conversation *c, enum patience patience, int *anew,
 			 struct error *err);
+/* The same, of what is here: WORK_WAIT if there is no record. */
+int conversation_try(struct conversation *c, struct error *err);
 /* The closing record of the oldest request; actions before it are handed on. `err`: as
  * conversation_refused() says. */
 int conversation_answer(struct conversation *c, enum patience patience, struct error *err);

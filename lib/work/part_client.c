@@ -20,6 +20,9 @@
 
 #define MAP_ROWS_BYTES ((size_t)1 << 32)
 #define ALIGN 64
+/* Final gradients are announced in pieces of at least so many floats: for a small model, a message
+ * for each tensor would cost more than it saves. */
+#define FINAL_FLOATS_MIN ((size_t)65536)
 
 static size_t align(size_t bytes)
 {
@@ -33,6 +36,7 @@ static size_t align(size_t bytes)
 static void part_client_share(struct part_client *p, uint64_t floats)
 {
 	size_t dense = floats * sizeof(float), row = p->width * sizeof(float);
+	size_t pull = p->only_sums ? 0 : dense;
 	size_t pushes = p->two_pushes ? 2 : 1, each = (1 + pushes) * (row + sizeof(uint32_t));
 	struct error err;
 	void *memory;
@@ -41,7 +45,7 @@ static void part_client_share(struct part_client *p, uint64_t floats)
 		rows = p->key_count;
 	p->rows_max = rows;
 	p->dense_max = floats;
-	p->keys_at = align(dense + rows * row);
+	p->keys_at = align(pull + rows * row);
 	p->push_at = p->keys_at + align(rows * sizeof(uint32_t));
 	size_t push = align(dense + rows * (row + sizeof(uint32_t)));
 	size_t bytes = p->push_at + pushes * push;
@@ -53,6 +57,8 @@ static void part_client_share(struct part_client *p, uint64_t floats)
 /* The memory lasts as long as the connection, and a part may grow. */
 static void part_client_share_memory(struct part_client *p)
 {
+	if (p->memory) /* the part that is there now has it already */
+		return;
 	if (p->dense_most > p->dense_count)
 		part_client_share(p, p->dense_most);
 	if (!p->memory)
@@ -133,6 +139,8 @@ void part_client_close(struct part_client *p)
 void part_client_free(struct part_client *p)
 {
 	part_client_close(p);
+	if (p->sums.bytes > 0)
+		sum_pair_close(&p->sums);
 	free(p->inline_push);
 }
 
@@ -340,6 +348,7 @@ int part_client_ask_push(struct part_client *p, struct record_out *line, uint64_
 	}
 	if (keys > 0)
 		memcpy(to + dense, p->key, keys);
+	p->final_count = 0;
 	if (p->map)
 		record_add_u64(line, "map", p->map);
 	record_add_u64(line, "dense", p->dense_count > 0);
@@ -361,17 +370,78 @@ int part_client_ask_push(struct part_client *p, struct record_out *line, uint64_
 	return conversation_ask(&p->talk, line, to, bytes, err);
 }
 
-int part_client_final(struct part_client *p, uint64_t sequence, uint64_t iteration, size_t begin,
-		      size_t count)
+void part_client_final(struct part_client *p, uint64_t sequence, uint64_t iteration, size_t begin,
+		       size_t count)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
+	int joins = p->final_count > 0 && begin + count == p->final_begin;
+	p->final_begin = begin;
+	p->final_count = joins ? p->final_count + count : count;
+	if (p->final_count < FINAL_FLOATS_MIN)
+		return;
 	conversation_begin(&p->talk, &o, line, "part");
 	record_add_u64(&o, "sequence", sequence);
 	record_add_u64(&o, "iteration", iteration);
-	record_add_u64(&o, "begin", begin);
-	record_add_u64(&o, "length", count);
+	record_add_u64(&o, "begin", p->final_begin);
+	record_add_u64(&o, "length", p->final_count);
 	record_add_u64(&o, "map-offset-bytes", p->push_at);
 	record_add_u64(&o, "map-bytes", p->dense_count * sizeof(float));
-	return conversation_aside(&p->talk, &o);
+	p->final_count = 0;
+	(void)conversation_aside(&p->talk, &o);
+}
+
+/* ---- a replica that only sums ---- */
+
+int part_client_ask_room(struct part_client *p, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "room");
+	record_add_u64(&o, "incarnation", p->talk.incarnation);
+	record_add_u64(&o, "floats", p->dense_count);
+	return conversation_pass(&p->talk, &o, p->sums.bytes > 0 ? p->sums.fd : -1, err);
+}
+
+int part_client_take_room(struct part_client *p, struct error *err)
+{
+	struct sum_pair sums;
+	int fd = call_passed(p->talk.call);
+	if (fd < 0)
+		return error_set(err, ERROR_DATA, p->talk.options.path,
+				 "an answer to room without the memory of its sums");
+	int result = sum_pair_open(&sums, fd, err);
+	close(fd);
+	if (result != 0)
+		return error_wrap(err, p->talk.options.path);
+	if (sums.floats != p->dense_count) {
+		sum_pair_close(&sums);
+		return error_set(err, ERROR_DATA, p->talk.options.path,
+				 "sums of %llu floats, not %llu", (unsigned long long)sums.floats,
+				 (unsigned long long)p->dense_count);
+	}
+	if (p->sums.bytes > 0) {
+		/* Who has mapped the old file knows the new one by its number, which is a new one. */
+		int other = fcntl(sums.fd, F_DUPFD_CLOEXEC, p->sums.fd + 1);
+		if (other >= 0) {
+			close(sums.fd);
+			sums.fd = other;
+		}
+		sum_pair_close(&p->sums);
+	}
+	p->sums = sums;
+	return 0;
+}
+
+int part_client_gradient_fd(const struct part_client *p)
+{
+	return call_memory_fd(p->talk.call);
+}
+
+int64_t part_client_sum_at(const struct part_client *p, uint64_t iteration, uint64_t round)
+{
+	int which = p->sums.bytes > 0 ? sum_pair_find(&p->sums, iteration, SUM_PAIR_WHOLE) : -1;
+	if (which < 0 || (round > 0 && sum_pair_head(&p->sums, which).round != round))
+		return -1;
+	return (int64_t)sum_pair_offset(&p->sums, which);
 }

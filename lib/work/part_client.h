@@ -3,10 +3,15 @@
  * which has all of them.  Parameters come and gradients go through memory that is shared with it,
  * one mapping for the life of a connection; a batch that does not fit there goes inline.  If the
  * part lets us read its dense parameters in place, they are not copied at all.
+ *
+ * Or a rank's side of a replica that only sums (--sums of ps-server(8)): it has no parameters, and
+ * what it has summed lies in memory that outlives it (sum_pair.h).  That memory, and the gradient's,
+ * which stays where it is, are handed to its next process, so that its death loses nothing.
  */
 #ifndef PACELINE_WORK_PART_CLIENT_H
 #define PACELINE_WORK_PART_CLIENT_H
 
+#include "param/sum_pair.h"
 #include "work/conversation.h"
 #include "work/exchange.h"
 
@@ -24,6 +29,7 @@ struct part_client {
 	const char *keep_dir;              /* where, so that they outlive us; NULL: nowhere */
 	int keeps;                         /* keep pushes, where the part asks for it (kept.h) */
 	int two_pushes;                    /* a push stays in place until the one after the next */
+	int only_sums;                     /* it has no parameters */
 
 	/* Of the present batch: this part has so many rows, from this one on. */
 	size_t rows, first;
@@ -42,6 +48,8 @@ struct part_client {
 	struct kept *keep;   /* NULL: nothing is kept */
 	char *inline_push;
 	size_t inline_room;
+	size_t final_begin, final_count; /* not told yet */
+	struct sum_pair sums;            /* bytes 0: there are none */
 };
 
 /* What came with the answer to a pull. */
@@ -89,8 +97,20 @@ void part_client_pushed(struct part_client *p);
 /* The bytes of that. */
 size_t part_client_push_bytes(const struct part_client *p);
 /* These floats of the dense gradient are final while the rest is computed; only for a batch that
- * fits. 0: the part has no use for this. */
-int part_client_final(struct part_client *p, uint64_t sequence, uint64_t iteration, size_t begin,
-		      size_t count);
+ * fits. They are told once enough of them, one before the other, are. */
+void part_client_final(struct part_client *p, uint64_t sequence, uint64_t iteration, size_t begin,
+		       size_t count);
+
+/* ---- of a replica that only sums ---- */
+
+/* Asks it to sum vectors of dense_count floats, and gives it what was summed before. */
+int part_client_ask_room(struct part_client *p, struct error *err);
+/* Its answer, which is in talk.record. ERROR_DATA: it has brought no sums of this length. */
+int part_client_take_room(struct part_client *p, struct error *err);
+/* The file of the gradient, dense_count floats: others may map it, too. */
+int part_client_gradient_fd(const struct part_client *p);
+/* The sum of this iteration, if all hosts are in it: where in the file of sums it begins. -1: it is
+ * not there. round 0: any. */
+int64_t part_client_sum_at(const struct part_client *p, uint64_t iteration, uint64_t round);
 
 #endif

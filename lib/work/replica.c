@@ -9,17 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Final gradients are announced in pieces of at least so many floats: for a small model, a message
- * for each tensor would cost more than it saves. */
-#define FINAL_FLOATS_MIN ((size_t)65536)
-
 struct replica {
 	struct exchange exchange; /* first */
 	struct replica_options options;
 	struct map map;
 	struct part_clients parts; /* one part: it has all */
 	struct conversation lead;
-	size_t final_begin, final_count; /* not told yet */
 	/* With a delay: */
 	const struct batch *ahead;     /* its parameters are here; NULL: none */
 	struct exchange_values values; /* of that batch */
@@ -232,7 +227,6 @@ static int replica_pull(struct exchange *x, uint64_t iteration, const struct bat
 		result = pull_unawaited(s, iteration - 1, b, values, err);
 	else
 		result = pull_here(s, iteration, b, values, err);
-	s->final_count = 0;
 	return replica_end_of(s, result, result == WORK_FENCED || result == WORK_STOP);
 }
 
@@ -243,17 +237,7 @@ static void replica_final(struct exchange *x, uint64_t sequence, uint64_t iterat
 	struct part_client *p = &s->parts.part[0];
 	if (!part_client_fits(p) || s->options.delay) /* the iteration before may be under way */
 		return;
-	if (s->final_count > 0 && begin + count == s->final_begin) {
-		s->final_begin = begin;
-		s->final_count += count;
-	} else {
-		s->final_begin = begin;
-		s->final_count = count;
-	}
-	if (s->final_count < FINAL_FLOATS_MIN)
-		return;
-	part_client_final(p, sequence, iteration, s->final_begin, s->final_count);
-	s->final_count = 0;
+	part_client_final(p, sequence, iteration, begin, count);
 }
 
 static int push_to_replica(struct replica *s, const struct exchange_push *push,

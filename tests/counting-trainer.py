@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""A trainer whose model is how often each row was trained: row i adds 1 to cell i of the gradient, and the
+committed sum is added to the counts. So with SYNC=allreduce all ranks must have each row exactly EPOCHS times.
+
+    counting-trainer.py ROWS [SECONDS]
+
+SECONDS is how long a batch takes (0). The counts are its state: they are saved, resumed and given to others as
+words of agent(1) say. At the end they are written to ID.counts, a line for each row. What was resumed, and the
+iteration of each sum, goes to standard output. It ends with 1 if a sum has not as many rows as samples.
+"""
+import array
+import mmap
+import os
+import sys
+import time
+
+ROWS = int(sys.argv[1])
+SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
+NAME = os.environ["PACELINE_ID"]
+READS = os.fdopen(int(os.environ["PACELINE_IN"]), "r")
+WRITES = os.fdopen(int(os.environ["PACELINE_OUT"]), "w", buffering=1)
+
+counts = array.array("Q", bytes(8 * ROWS))
+mapped = {}  # path: the file, whole
+
+
+def fields(line):
+    words = line.split("\t")[0].split()
+    return words[0], dict(word.split("=", 1) for word in words[1:])
+
+
+def load(path):
+    if os.path.isdir(path):
+        path = os.path.join(path, "counts")
+    with open(path, "rb") as file:
+        data = file.read()
+    if len(data) != 8 * ROWS:
+        sys.exit("%s: %d bytes, not %d" % (path, len(data), 8 * ROWS))
+    counts[:] = array.array("Q", data)
+
+
+def save(path):
+    whole = path
+    if os.path.isdir(path):
+        whole = os.path.join(path, "counts")
+    with open(whole, "wb") as file:
+        file.write(counts.tobytes())
+    ask("saved path=" + (whole if whole == path else "counts"))
+
+
+def ask(word):
+    """The records of the answer; what is to be loaded or saved is done, in this order, when it is whole."""
+    WRITES.write(word + "\n")
+    records = []
+    for line in READS:
+        records.append(fields(line))
+        if records[-1][0] in ("ok", "err"):
+            break
+    if not records or records[-1][0] != "ok":
+        sys.exit("%s: %s" % (word, records))
+    for kind, of in records:
+        if kind == "resume":
+            load(of["path"])
+            print("resume", of["iteration"], sum(counts), flush=True)
+    for kind, of in records:
+        if kind == "save":
+            save(of["path"])
+    return records
+
+
+def sum_of(answer):
+    """The sum that was committed, as a view of floats."""
+    path = answer["path"]
+    if path not in mapped:
+        mapped.clear()
+        with open(path, "rb") as file:
+            mapped[path] = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    begin = int(answer["offset-bytes"])
+    return memoryview(mapped[path])[begin:begin + 4 * ROWS].cast("f")
+
+
+def main():
+    room = ask("sums floats=%d" % ROWS)[-1][1]
+    with open(room["path"], "r+b") as file:
+        memory = mmap.mmap(file.fileno(), int(room["bytes"]))
+    gradient = memoryview(memory).cast("f")
+    mine = []
+    while True:
+        records = ask("next empty=1")
+        state = records[-1][1].get("state")
+        if state == "end":
+            break
+        if state == "wait":
+            continue
+        for row in mine:
+            gradient[row] = 0.0
+        mine = []
+        for kind, of in records:
+            if kind == "range":
+                begin, length = int(of["begin"]), int(of["length"])
+                if "seed" in of:
+                    sys.exit("shuffled rows are not for this trainer")
+                mine.extend(range(begin, begin + length))
+        for row in mine:
+            gradient[row] += 1.0
+        if SECONDS:
+            time.sleep(SECONDS)
+        half = ROWS // 2
+        WRITES.write("final begin=%d count=%d\n" % (half, ROWS - half))
+        answer = ask("sum loss=0.5")[-1][1]
+        samples = int(answer["samples"])
+        print("sum", answer["iteration"], samples, flush=True)
+        if samples == 0:
+            continue
+        total = 0
+        for row, cell in enumerate(sum_of(answer).tolist()):
+            if cell:
+                counts[row] += int(cell)
+                total += int(cell)
+        if total != samples:
+            sys.exit("iteration %s: a sum of %d rows, not %d" % (answer["iteration"], total, samples))
+    with open(NAME + ".counts", "w") as file:
+        file.writelines("%d\n" % n for n in counts)
+
+
+main()
