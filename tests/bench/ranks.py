@@ -33,7 +33,7 @@ torch.set_num_threads(1)
 parameter = torch.nn.Parameter(torch.zeros(floats))
 parameter.grad = torch.empty(floats)
 theirs = torch.empty(floats)
-with open("%s/%d" % (directory, rank), "w") as file:
+with open("%s/%d" % (directory, rank), "w", buffering=1) as file:
     for batch in paceline.batches(state={"parameter": {}}, sums=[parameter]):
         batch.rows
         theirs.fill_(rank)
