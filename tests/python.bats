@@ -633,8 +633,8 @@ path = say("sums floats=3").split("path=")[1].split()[0]
 memory = mmap.mmap(os.open(path, os.O_RDWR), 12)
 '"$1"
 	}
-	run -65 said 'say("next empty=1"); tell("final begin=1 count=2"); memory[4] = 1; say("sum")'
-	[[ $output == *"rank 0, line 4: floats 1 to 2 have changed since they were said to be final"* ]]
+	run -65 said 'say("next empty=1"); tell("final begin=1 count=2"); say("pause seconds=0"); memory[4] = 1; say("sum")'
+	[[ $output == *"rank 0, line 5: floats 1 to 2 have changed since they were said to be final"* ]]
 	run -65 said 'say("next empty=1"); say("final begin=1 count=3")'
 	[[ $output == *"rank 0, line 3: final begin=1 count=3"* ]]
 	run -65 said 'say("next")'
