@@ -1196,7 +1196,7 @@ static void test_cards(struct check *c)
 }
 
 /* Each allocation fails once: an error, nothing is kept, and afterwards a smaller batch works. */
-static void fail_each(struct check *c, const char *device)
+static void fail_each(struct check *c, const char *device, int turns)
 {
 	uint64_t state = c->state;
 	for (long fail = 1;; fail++) {
@@ -1209,7 +1209,7 @@ static void fail_each(struct check *c, const char *device)
 		cudacpu::set.fail = fail;
 		int result = paceline_model_backend.open(&s, &spec, device, &err);
 		uint64_t shape = c->state;
-		for (int alike = 1; result == 0 && alike <= 3; alike++) {
+		for (int alike = 1; result == 0 && alike <= turns; alike++) {
 			struct drawn d;
 			c->state = shape;
 			draw_batch(c, &spec, alike, &d);
@@ -1235,10 +1235,10 @@ static void fail_each(struct check *c, const char *device)
 static void test_no_memory(struct check *c)
 {
 	cudacpu::control was = cudacpu::set;
-	fail_each(c, "cuda");
+	fail_each(c, "cuda", 3);
 	cudacpu::set.cards = 2;
 	cudacpu::set.nccl = 1;
-	fail_each(c, "cuda:0+1");
+	fail_each(c, "cuda:0+1", 1);
 	cudacpu::set.cards = was.cards;
 	cudacpu::set.nccl = was.nccl;
 	cudaSetDevice(0);
