@@ -496,8 +496,14 @@ trainctl: TRAINER: pythn3: no such program here
 $ trainctl run job.env -s TRAINER=true -s TEST=d.csv
 trainctl: --set: TEST is scored with models of the kit; a TRAINER scores its own
 = 78
-$ trainctl run job.env -s TRAINER=true -s SYNC=allreduce
-trainctl: --set: SYNC=allreduce adds up gradients of the kit's own worker: with TRAINER use SYNC=bsp
+$ trainctl run job.env -s TRAINER=true -s TRAINER_KIND=each -s SYNC=allreduce
+trainctl: --set: SYNC=allreduce adds up gradients of an iteration, and only TRAINER_KIND=loop has iterations
+= 78
+$ trainctl run job.env -s TRAINER=true -s SYNC=allreduce,delay:1
+trainctl: --set: SYNC=allreduce,delay:1 sums while the next batch is computed, but a TRAINER makes its step before it asks for a batch
+= 78
+$ trainctl run job.env -s TRAINER=true -s SYNC=allreduce -s SOLUTION=backup:1
+trainctl: --set: SOLUTION=backup:N ends iterations without the slowest workers, but each TRAINER needs every sum for its own parameters: use SOLUTION=antdt-nd or pace, which give a slow one fewer rows
 = 78
 $ trainctl run job.env -s TRAINER=true -s TRAINER_KIND=each -s SOLUTION=even
 trainctl: --set: SOLUTION decides on iterations, which only TRAINER_KIND=loop has

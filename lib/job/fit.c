@@ -23,6 +23,11 @@ static int is_backup(const struct job *job)
 
 /* ---- refused ---- */
 
+static int backup_of_sums(const struct job *job)
+{
+	return is_backup(job) && job_kind(job)->sums;
+}
+
 static int backup_of_trainer(const struct job *job)
 {
 	return is_backup(job) && !job_kind(job)->backup;
@@ -145,6 +150,9 @@ static const struct row {
 	enum job_fit fit;
 	const char *text;
 } table[] = {
+	{"SOLUTION", backup_of_sums, JOB_FIT_REFUSED,
+	 "SOLUTION=backup:N ends iterations without the slowest workers, but each TRAINER needs every "
+	 "sum for its own parameters: use SOLUTION=antdt-nd or pace, which give a slow one fewer rows"},
 	{"SOLUTION", backup_of_trainer, JOB_FIT_REFUSED,
 	 "SOLUTION=backup:N leaves batches out, but a TRAINER's model has learnt from them "
 	 "already, and would train these rows once more: use SOLUTION=antdt-nd or pace, which give "

@@ -835,15 +835,18 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 		 "TEST is scored with models of the kit; a TRAINER scores its own"},
 		{job->init[0] != '\0', "INIT",
 		 "INIT has parameters of the kit; a TRAINER loads its own"},
-		{strcmp(job->sync, JOB_ALLREDUCE) == 0, "SYNC",
-		 "SYNC=" JOB_ALLREDUCE " adds up gradients of the kit's own worker: with TRAINER "
-				       "use SYNC=bsp"},
+		{strcmp(job->sync, JOB_ALLREDUCE) == 0 && kind->lead == LEAD_NONE, "SYNC",
+		 "SYNC=" JOB_ALLREDUCE " adds up gradients of an iteration, and only "
+				       "TRAINER_KIND=loop has iterations"},
+		{job_overlaps(job), "SYNC delay",
+		 "SYNC=" JOB_ALLREDUCE ",delay:1 sums while the next batch is computed, but a TRAINER "
+				       "makes its step before it asks for a batch"},
 		{job->delay_max > 0, "SYNC delay",
 		 "SYNC delay drops pushes, but what a TRAINER has trained is in its own parameters, "
 		 "and can't be dropped"},
 		{job_is_local(job), "PARTITIONS", "PARTITIONS=local is for the kit's own worker"},
 		{job->hot_spares > 0, "WORKERS spares",
-		 "WORKERS spares is for the kit's own worker"},
+		 "WORKERS spares is for the kit's own worker: a TRAINER that ended starts again"},
 		{kind->lead == LEAD_NONE && strcmp(job->solution, "none") != 0, "SOLUTION",
 		 "SOLUTION decides on iterations, which only TRAINER_KIND=loop has"},
 	};

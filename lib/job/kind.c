@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define SUMS "sums" /* TRAINER_KIND=loop with SYNC=allreduce */
+
 static const struct job_kind kinds[] = {
 	{.name = "servers", .program = "worker", .given = GIVEN_BATCHES,
 	 .holds = HOLD_SERVERS, .lead = LEAD_IN_SERVER, .cut = CUT_PARTS, .backup = 1,
@@ -26,6 +28,12 @@ static const struct job_kind kinds[] = {
 	 .hosts_stay = "TRAINER_KIND=loop: trainers have parameters; stop the job, change HOSTS, and "
 		       "run it again"},
 
+	{.name = SUMS, .program = "agent", .foreign = 1, .given = GIVEN_WORDS,
+	 .does = "asks for batches, has its gradients summed, and saves what it has learnt",
+	 .holds = HOLD_REPLICAS, .sums = 1, .lead = LEAD_ALONE, .cut = CUT_SAVED,
+	 .cut_limit = DEADLINE_SAVE, .finish_limit = DEADLINE_TRAINED,
+	 .servers_stay = "its trainers are your own"},
+
 	{.name = "each", .program = "agent", .foreign = 1, .given = GIVEN_SHARD,
 	 .does = "once for each shard",
 	 .holds = HOLD_NOBODY, .lead = LEAD_NONE, .cut = CUT_NONE,
@@ -40,7 +48,9 @@ static const struct job_kind kinds[] = {
 const struct job_kind *job_kind(const struct job *job)
 {
 	int sums = strcmp(job->sync, JOB_ALLREDUCE) == 0;
-	const char *name = job->trainer[0] ? job->trainer_kind : sums ? JOB_ALLREDUCE : "servers";
+	const char *name = !job->trainer[0] ? (sums ? JOB_ALLREDUCE : "servers")
+			   : sums && strcmp(job->trainer_kind, "loop") == 0 ? SUMS
+									    : job->trainer_kind;
 	size_t i = 0;
 	while (i + 1 < sizeof kinds / sizeof *kinds && strcmp(kinds[i].name, name) != 0)
 		i++;

@@ -508,7 +508,7 @@ static void kill_all(struct sup_host *h)
 static void call_home(struct sup_host *h)
 {
 	EACH_OF (n, h->sup, sup_trainers(h->sup))
-		if (n->at != n->home && !sup_goes_back(n) && &h->sup->hosts.host[n->home] == h)
+		if (n->at != n->home && !sup_takes_back(n) && &h->sup->hosts.host[n->home] == h)
 			sup_node_kill(n);
 }
 

@@ -416,7 +416,7 @@ static void node_mend(struct sup_node *n)
 		return;
 	switch (n->role->death) {
 	case DEATH_FENCE:
-		if (sup_goes_back(n))
+		if (sup_takes_back(n))
 			sup_rollback_after(n);
 		else
 			sup_fence_begin(n);

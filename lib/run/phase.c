@@ -61,11 +61,11 @@ void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 }
 
 /* Whether there is something to save, and this node has not taken it along: a worker of the kit
- * holds no parameters. */
+ * holds no parameters, and a trainer for which replicas sum holds what the others do. */
 static int can_be_saved(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	return n->role->death == DEATH_FENCE && !sup_goes_back(n) && sup_lead(s) &&
+	return n->role->death == DEATH_FENCE && !sup_takes_back(n) && sup_lead(s) &&
 	       s->progress.row.iteration > s->checkpoint.latest_iteration &&
 	       s->phases.now >= PHASE_RUNNING && s->phases.now <= PHASE_LAST_CUT;
 }
@@ -143,7 +143,7 @@ static void want_services(struct supervisor *s)
 /* Whether trainers can go on without a rollback: all run; or none has begun, and there is no
  * checkpoint. A process that is started now would not know the checkpoint from which the lead goes
  * on. If an earlier supervisor did not start all trainers, those that run wait for the missing ones
- * in their collectives. */
+ * in their collectives. Where replicas sum, one that runs is enough. */
 static int trainers_go_on(const struct supervisor *s)
 {
 	size_t running = 0, begun = 0;
@@ -151,6 +151,8 @@ static int trainers_go_on(const struct supervisor *s)
 		running += sup_node_runs(n) != 0;
 		begun += n->lives > 0;
 	}
+	if (job_kind(s->job)->sums)
+		return running > 0;
 	return (begun == 0 && !s->checkpoint.latest[0]) ||
 	       running == sup_count(s, sup_trainers(s));
 }
@@ -160,6 +162,8 @@ static int phase_holds_all(const struct supervisor *s, size_t running)
 {
 	if (job_kind(s->job)->holds == HOLD_TRAINERS)
 		return running == 1 && trainers_go_on(s);
+	if (job_kind(s->job)->sums)
+		return trainers_go_on(s);
 	if (job_kind(s->job)->holds == HOLD_REPLICAS)
 		return running > 0;
 	EACH_OF (n, s, &role_server)
@@ -323,12 +327,13 @@ static int any_trained(const struct supervisor *s)
 	return 0;
 }
 
+/* Whether those run whose parameters are to be saved. */
 static int phase_all_run(const struct supervisor *s)
 {
+	size_t running = 0;
 	EACH_OF (n, s, sup_trainers(s))
-		if (!sup_node_runs(n))
-			return 0;
-	return 1;
+		running += sup_node_runs(n) != 0;
+	return job_kind(s->job)->goes_back ? running == sup_count(s, sup_trainers(s)) : running > 0;
 }
 
 /* As long as there is no room, no checkpoint can be made, and the batch under way does not end. A job

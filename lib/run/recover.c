@@ -123,7 +123,7 @@ void sup_fence_step(struct supervisor *s)
 		return;
 	}
 	EACH_NODE (n, s)
-		if (n->role->ready != READY_ANSWERS && !sup_goes_back(n) &&
+		if (n->role->ready != READY_ANSWERS && !sup_takes_back(n) &&
 		    (n->stage == STAGE_MENDING || sup_scale_fences(n)))
 			recover_fence(n);
 }
@@ -267,13 +267,15 @@ int sup_others_serve(const struct sup_node *n)
 	return 0;
 }
 
-/* A lead that finds no replica with parameters says so by its status. */
+/* A lead that finds no replica with parameters, or no trainer, says so by its status. */
 int sup_rollback_is_due(const struct sup_node *n)
 {
 	if (job_kind(n->sup->job)->goes_back)
 		return 1; /* trainers do not know what was committed */
 	if (n->role == &role_lead)
 		return n->end.seen && !n->end.signal && n->end.status == ERROR_TEMPFAIL;
+	if (job_kind(n->sup->job)->sums)
+		return 0; /* it has no parameters */
 	/* An end that no supervisor saw is judged later, when it is known which nodes run. */
 	return n->sup->phases.now != PHASE_SERVICES && !sup_others_serve(n);
 }

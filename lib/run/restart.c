@@ -33,7 +33,7 @@ static const char *restart_refusal(const struct sup_node *n, int force)
 		return "not-up";
 	if (n->restart.wanted || sup_restart_hands_over(n) || n->restart.from > 0)
 		return "under-way";
-	if (n->role == &role_replica && !sup_others_serve(n))
+	if (n->role == &role_replica && !job_kind(s->job)->sums && !sup_others_serve(n))
 		return "only";
 	if (force)
 		return NULL;
@@ -71,7 +71,8 @@ static void restart_tell(struct sup_node *n, const char *reason)
 /* Whether a checkpoint is made first: the node's parameters end with it, so that all go back. */
 static int saves_first(const struct sup_node *n)
 {
-	return n->role->foreign && sup_goes_back(n);
+	return sup_takes_back(n) ||
+	       (n->role == &role_agent && sup_goes_back(n) && sup_count(n->sup, n->role) == 1);
 }
 
 static uint64_t restart_cuts(const struct supervisor *s)

@@ -187,6 +187,16 @@ static const char *cut_to_restore(const struct supervisor *s)
 	return s->job->init[0] ? s->job->init : NULL;
 }
 
+/* The same, of trainers. Where one of them may start later than the others, it begins with what another
+ * one has: the checkpoint is an old one then, or gone. */
+static const char *saved_to_restore(const struct supervisor *s)
+{
+	EACH_OF (n, s, &role_agent)
+		if (job_kind(s->job)->sums && n->stage == STAGE_READY)
+			return NULL;
+	return cut_to_restore(s);
+}
+
 /* What every lead needs to know: the one in the first server, and one of its own. */
 static void add_lead(struct argv *w, const struct supervisor *s)
 {
@@ -205,9 +215,10 @@ static void add_lead(struct argv *w, const struct supervisor *s)
 		argv_add(w, "--balance", job_balance(job));
 		argv_u64(w, "--batch", sup_scale_batch(s));
 		argv_u64(w, "--least", job->options.least);
-		argv_u64(w, "--expect", sup_count(s, sup_trainers(s)));
 		add_state(w, s, "--balance-log", "balance.log");
 	}
+	if (job_balance(job) || job_kind(s->job)->sums)
+		argv_u64(w, "--expect", sup_count(s, sup_trainers(s)));
 	static const char *const included[] = {"job.env", "schema", "layout", "model"};
 	size_t count = job_kind(job)->cut == CUT_SAVED ? 1 : sizeof included / sizeof *included;
 	for (size_t i = 0; i < count; i++)
@@ -271,8 +282,10 @@ static void lead_words(struct argv *w, const struct sup_node *n, uint64_t life, 
 		argv_add(w, "--sync", s->job->sync);
 	if (holds == HOLD_SERVERS)
 		add_servers(w, s, "--servers", 0);
-	else if (holds == HOLD_TRAINERS && cut_to_restore(s))
-		argv_add(w, "--restore", cut_to_restore(s));
+	else if (job_kind(s->job)->foreign && saved_to_restore(s))
+		argv_add(w, "--restore", saved_to_restore(s));
+	if (job_kind(s->job)->sums)
+		argv_add(w, "--sums");
 	argv_real(w, "--hung", stranger_seconds(s));
 	add_lead(w, s);
 }
@@ -297,11 +310,12 @@ static void replica_words(struct argv *w, const struct sup_node *n, uint64_t lif
 	add_who(w, n);
 	argv_add(w, "--replica");
 	argv_format(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
-	add_parameters(w, s);
-	if (s->recover.together && cut_to_restore(s))
-		argv_add(w, "--restore", cut_to_restore(s));
-	else if (s->recover.together)
-		argv_add(w, "--serve");
+	if (job_kind(s->job)->sums)
+		argv_add(w, "--sums");
+	else
+		add_parameters(w, s);
+	if (s->recover.together && !job_kind(s->job)->sums)
+		argv_add(w, cut_to_restore(s) ? "--restore" : "--serve", cut_to_restore(s));
 	if (sup_count(s, n->role) > 1)
 		add_fabric(w, s);
 	add_socket(w, s, "--monitor", "bpt-monitor");
@@ -532,8 +546,10 @@ static void agent_words(struct argv *w, const struct sup_node *n, uint64_t life,
 		argv_u64(w, "--batch", sup_share(n));
 		argv_add(w, "--rank");
 		argv_format(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
-		if (cut_to_restore(s))
-			argv_add(w, "--resume", cut_to_restore(s));
+		if (job_kind(s->job)->sums)
+			add_socket(w, s, "--replica", sup_replica_of(n)->id);
+		if (saved_to_restore(s))
+			argv_add(w, "--resume", saved_to_restore(s));
 		argv_u64(w, "--ahead", job->ahead);
 		add_report(w, job);
 		add_patience(w, s);
@@ -675,14 +691,14 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 	} else if (n->role == &role_agent) {
 		role_make_dir(f, n, "index");
 		role_make_dir(f, n, "checkpoints");
-		if (cut_to_restore(s))
-			put_file(f->bring, f->path[1], cut_to_restore(s));
+		if (saved_to_restore(s))
+			put_file(f->bring, f->path[1], saved_to_restore(s));
 	} else if (n->role->goes_back) {
 		role_make_dir(f, n, "checkpoints");
 		role_bring_file(f, n, "layout");
 		/* A standby has it from its server, which runs. */
 		if (cut_to_restore(s) && !n->joining && !(n->restart.stands && n->now.runs) &&
-		    (n->role != &role_replica || s->recover.together))
+		    (n->role != &role_replica || (s->recover.together && !job_kind(s->job)->sums)))
 			bring_cut(f, cut_to_restore(s));
 	}
 }

@@ -234,12 +234,27 @@ static int may_change_host(const struct sup_node *n)
 	return (n->role == sup_trainers(n->sup) || n->role == &role_spare) && !n->leaving;
 }
 
+/* Whether it is a trainer whose parameters no other one has now, but may have soon: all others are on
+ * their way. */
+static int scale_hosts_is_last(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	size_t others = 0, ready = 0;
+	if (!job_kind(s->job)->sums)
+		return 0;
+	EACH_OF (other, s, n->role) {
+		others += other != n;
+		ready += other != n && other->stage == STAGE_READY && !other->end_wanted;
+	}
+	return others > 0 && ready == 0 && !scale_hosts_is_late(s);
+}
+
 /* The node ends as one that leaves does, and starts elsewhere at once. */
 static void scale_hosts_move(struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	size_t to = sup_host_choice(n);
-	if (!sup_node_runs(n) || n->end_wanted || to == s->hosts.count || to == n->at ||
+	if (!sup_node_runs(n) || n->end_wanted || scale_hosts_is_last(n) || to == s->hosts.count || to == n->at ||
 	    (s->hosts.host[n->at].use == HOST_USED && to != n->home))
 		return;
 	n->restart.from = clock_mono(); /* its rows are given back, and no shard is held for it */

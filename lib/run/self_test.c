@@ -17,7 +17,7 @@ static void self_test_leave(struct supervisor *s, struct sup_host *h, const char
 	if (sup_host_avoid(h, NULL, why) != 0)
 		return;
 	EACH_OF (n, s, sup_trainers(s))
-		if (sup_host_of(n) == h && !sup_goes_back(n))
+		if (sup_host_of(n) == h && !sup_takes_back(n))
 			sup_restart_elsewhere(n, 0, why);
 }
 

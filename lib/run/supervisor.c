@@ -124,7 +124,7 @@ static void make_summary(struct supervisor *s, struct supervisor_result *result)
 	record_add_u64(&o, "held", stat->held);
 	record_add_u64(&o, "restarts", sup_all_restarts(s));
 	record_add_u64(&o, "bad-rows", s->options.bad_rows);
-	if (job_kind(s->job)->goes_back)
+	if (job_kind(s->job)->cut == CUT_SAVED)
 		record_add_u64(&o, "repeated", s->trainers.repeated);
 	if (s->phases.goal == GOAL_EARLY)
 		record_add(&o, "ended", s->phases.ended_by);

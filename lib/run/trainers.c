@@ -27,17 +27,23 @@ const struct role *sup_trainers(const struct supervisor *s)
 
 int sup_goes_back(const struct sup_node *n)
 {
-	return n->role->goes_back || (n->role == &role_agent && job_kind(n->sup->job)->goes_back);
+	return n->role->goes_back ||
+	       (n->role == &role_agent && job_kind(n->sup->job)->cut == CUT_SAVED);
+}
+
+int sup_takes_back(const struct sup_node *n)
+{
+	return n->role == &role_agent && job_kind(n->sup->job)->goes_back;
 }
 
 int sup_trainers_can_save(const struct supervisor *s)
 {
 	if (job_kind(s->job)->cut != CUT_SAVED || s->phases.now == PHASE_FIRST_CUT)
 		return 1;
+	size_t ready = 0;
 	EACH_OF (n, s, &role_agent)
-		if (n->stage != STAGE_READY)
-			return 0;
-	return 1;
+		ready += n->stage == STAGE_READY;
+	return job_kind(s->job)->goes_back ? ready == sup_count(s, &role_agent) : ready > 0;
 }
 
 /* ---- where they meet ---- */
@@ -88,7 +94,7 @@ struct node_end sup_trainer_end(const struct node_end *end)
 
 int sup_trainer_is_judged(const struct sup_node *n)
 {
-	return n->role == &role_agent && sup_goes_back(n) && sup_count(n->sup, n->role) > 1 &&
+	return sup_takes_back(n) && sup_count(n->sup, n->role) > 1 &&
 	       n->sup->phases.now < PHASE_FINISHING;
 }
 
@@ -254,7 +260,7 @@ int sup_repeated_before(struct supervisor *s)
 {
 	struct sup_trainers *t = &s->trainers;
 	uint64_t done = s->progress.stat.samples_done;
-	if (!job_kind(s->job)->goes_back || (t->under_way && t->before >= done))
+	if (job_kind(s->job)->cut != CUT_SAVED || (t->under_way && t->before >= done))
 		return 0;
 	const struct sup_trainers was = *t;
 	t->before = done;

@@ -2,7 +2,9 @@
  * trainers: trainers of the user's own (TRAINER), each run by an agent(1) in a worker's place.
  *
  * If trainers have parameters (TRAINER_KIND=loop), the end of one is like the end of a server: all
- * go back to one cut, which is shardd's queue and what each trainer saved.  Samples that counted as
+ * go back to one cut, which is shardd's queue and what each trainer saved.  Where replicas sum for them
+ * (SYNC=allreduce), the end of one is like that of a worker; only if the lead finds that none of them
+ * can go on, all go back.  Samples that counted as
  * done, but are not in that cut, are trained again.  Their number over all starts of the job is in
  * STATE/kept.  While a rollback is under way, the file also has what was done before it, so that a
  * supervisor that comes after a crash counts the same.
@@ -50,10 +52,13 @@ struct sup_trainers {
 const struct role *sup_trainers(const struct supervisor *s);
 /* Whether this node takes part in a rollback: it has parameters, the kit's or a trainer's. */
 int sup_goes_back(const struct sup_node *n);
+/* Whether all go back with its end: it is a trainer without which the others can't go on. */
+int sup_takes_back(const struct sup_node *n);
 
 /* Address of rank 0's host, as the others reach it. */
 void sup_trainers_address(const struct supervisor *s, char *out, size_t max);
-/* Whether a checkpoint would have what each trainer has learnt: all run, or none has begun. */
+/* Whether a checkpoint would have what trainers have learnt: all run that are needed, or none has
+ * begun. */
 int sup_trainers_can_save(const struct supervisor *s);
 /* They begin together, with another port than before. */
 void sup_trainers_begin(struct supervisor *s);

@@ -124,7 +124,7 @@ static void verbs_put_job(struct supervisor *s, struct request *rq)
 	record_add_u64(o, "held", s->progress.stat.held);
 	record_add_u64(o, "incarnation", s->recover.incarnation);
 	record_add_u64(o, "restarts", sup_all_restarts(s));
-	if (job_kind(s->job)->goes_back)
+	if (job_kind(s->job)->cut == CUT_SAVED)
 		record_add_u64(o, "repeated", s->trainers.repeated);
 	if (s->trainers.failure[0]) {
 		record_add(o, "failure", s->trainers.failure);

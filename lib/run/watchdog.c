@@ -178,11 +178,12 @@ static void watchdog_end_round(struct supervisor *s)
 	s->watchdog.round++;
 }
 
-/* An empty replica is up, but has no parameters until another one has filled it. */
+/* An empty replica is up, but has no parameters until another one has filled it. One that only sums
+ * never has any. */
 static void watchdog_take_state(struct sup_node *n, const struct record *r)
 {
 	const char *state = record_get(r, "state");
-	int serves = state && strcmp(state, "serving") == 0;
+	int serves = (state && strcmp(state, "serving") == 0) || record_get(r, "sums");
 	if (serves && !n->watch.seen.serves)
 		sup_event(n, "serving", NULL);
 	n->watch.seen.serves = serves;
