@@ -53,10 +53,11 @@ void lead_cut_fail(struct lead *l, const char *place, const char *why)
 	c->failed = 1;
 }
 
-/* How many files are written: one of each part; of replicas one writes all parameters. */
+/* How many files are written: one of each part; of replicas one writes all parameters, if they have
+ * any. */
 static size_t files_of(const struct lead *l)
 {
-	return l->replicas ? 1 : lead_parts_count(l->parts);
+	return l->replicas ? !l->options.sums : lead_parts_count(l->parts);
 }
 
 static int add_parts(struct lead *l, struct ckpt_manifest *m, struct error *err)
