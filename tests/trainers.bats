@@ -513,6 +513,43 @@ def take(path): counts["batches"] = int(open(path + "/counts").read())' stopping
 	[ "$(last out samples)" -eq $((20 * $(cat behind/behind.0.*))) ]
 }
 
+@test "agent: what a trainer reports is in the log, top and metrics; the best state is kept" {
+	needs_python
+	cat >reports.py <<-'END'
+		import os, paceline, time
+		seen = {"batches": 0}
+		batches = paceline.batches(state={"seen": seen}, best="val_loss:min")
+		for batch in batches:
+		    batch.rows
+		    seen["batches"] += 1
+		    batch.done(1.0)
+		    if seen["batches"] % 10 == 0:
+		        batches.report(val_loss=abs(seen["batches"] - 20) + 0.5, lost=float("nan"))
+		while not os.path.exists("go"): time.sleep(0.05)
+	END
+	printf '%s\n' JOB=reports SAMPLES=400 WORKERS=1 BATCH=10 METRICS=unix:metrics.sock \
+		"TRAINER='cd $T && exec python3 $T/reports.py'" >job.env
+	export PYTHONPATH=$PACELINE_ROOT/scripts/python
+	begin reports
+	wait_for '[ "$(logged "^report worker=w0 ")" = 4 ]'
+	grep -q '^report worker=w0 iteration=[0-9]* values=val_loss:20.5,best_val_loss:0.5 ' run/state/job.log
+	run -0 trainctl status --run-dir "$T/run"
+	[[ $output == *" reported=val_loss%2020.5,%20best_val_loss%200.5 reported-age="* ]]
+	printf "GET /metrics HTTP/1.0\r\n\r\n" | socat -t 300 - UNIX-CONNECT:metrics.sock >page
+	grep -q '^paceline_job_reported{.*name="best_val_loss"} 0.5$' page
+	touch go
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(grep -c 'lost is nan, and not reported' run/state/logs/w0.log)" -eq 4 ]
+	python3 - <<-'END'
+		import pickle
+		state = pickle.load(open("run/state/best/state.pickle", "rb"))
+		assert state["seen"]["batches"] == 20 and state["best"] == {"val_loss": 0.5}, state
+	END
+	run -1 python3 -c 'import paceline; paceline.batches(state={}, best="val_loss", samples=1)'
+	[[ $output == *"NAME:min or NAME:max"* ]]
+}
+
 @test "agent: MAX_TIME ends the loops of trainers as a trainer's word does" {
 	needs_python
 	stopping_job MAX_TIME=1

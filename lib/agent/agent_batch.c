@@ -245,6 +245,17 @@ int agent_say_enough(struct agent *a, struct error *err)
 	return agent_ask(a, &o, (struct asked){.kind = ASK_ENOUGH}, NULL, 0, err);
 }
 
+int agent_report_values(struct agent *a, const char *values, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (a->phase == PHASE_OUT || a->phase == PHASE_JOINING || a->phase == PHASE_ENDED)
+		return WORK_OK;
+	conversation_begin(&a->lead, &o, line, "report");
+	record_add(&o, "values", values);
+	return agent_ask(a, &o, (struct asked){.kind = ASK_REPORT}, NULL, 0, err);
+}
+
 /* Takes part in an iteration of the others. */
 static int push_nothing(struct agent *a, struct error *err)
 {
@@ -428,6 +439,8 @@ static int agent_batch_refused(struct agent *a, struct error *err)
 		a->look.is_asked = 0;
 		return WORK_OK;
 	}
+	if (kind == ASK_REPORT)
+		return WORK_OK;
 	if (kind == ASK_ENOUGH) {
 		log_say(LOG_LEVEL_WARNING, "%s: the lead does not end the job: %s", a->options.meter.id,
 			a->lead.record.text ? a->lead.record.text : "");

@@ -39,6 +39,7 @@ enum ask {
 	ASK_SAVED,
 	ASK_TRAINER,
 	ASK_ENOUGH,
+	ASK_REPORT,
 	ASK_GIVEN,
 	ASK_ROOM,
 	ASK_STATE,
@@ -204,6 +205,8 @@ int agent_push(struct agent *a, struct error *err);
 int agent_say_enough(struct agent *a, struct error *err);
 /* Which push it is, and its rows: for whoever gets it. */
 void agent_add_push(const struct agent *a, struct record_out *o);
+/* Passes on what the trainer has measured of its model; lost where no lead can be told now. */
+int agent_report_values(struct agent *a, const char *values, struct error *err);
 /* Right after a push: tells the lead the next batch, so that it answers both. If its rows are not
  * there yet, the lead is told later. */
 int agent_begin_early(struct agent *a, struct error *err);

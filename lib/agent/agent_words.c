@@ -12,6 +12,7 @@
 
 #define SECONDS_MAX 1e9
 #define PAUSE_SECONDS 1800.0 /* seconds, as in job/deadline.c; if the trainer names no limit */
+#define VALUES_BYTES_MAX 1000
 #define TURN_WORDS 64        /* words in one turn, because a trainer may send them without end */
 
 /* ---- answers ---- */
@@ -203,6 +204,22 @@ static int on_pause(struct agent *a)
 	return WORK_OK;
 }
 
+static int on_report(struct agent *a, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	const char *values = record_get(&a->record, "values");
+	if (!values || !*values || strlen(values) > VALUES_BYTES_MAX) {
+		agent_refuse(a, "bad-request", "values=NAME:NUMBER,... is missing, or too long");
+		return WORK_OK;
+	}
+	agent_look_turn(a);
+	agent_words_begin(&o, line, "ok");
+	words_put(&a->words, &o, NULL);
+	words_send(&a->words);
+	return agent_report_values(a, values, err);
+}
+
 /* The batch that the trainer has, or that others have begun, is still trained. */
 static int on_enough(struct agent *a, struct error *err)
 {
@@ -229,6 +246,8 @@ static int agent_words_take(struct agent *a, struct error *err)
 		return on_pause(a);
 	if (record_is(&a->record, "enough"))
 		return on_enough(a, err);
+	if (record_is(&a->record, "report"))
+		return on_report(a, err);
 	if (record_is(&a->record, "next"))
 		return on_next(a, err);
 	if (record_is(&a->record, "step") || record_is(&a->record, "sum"))
@@ -242,7 +261,7 @@ static int agent_words_take(struct agent *a, struct error *err)
 	if (record_is(&a->record, "failed"))
 		return agent_save_failed(a, &a->record, err);
 	snprintf(why, sizeof why,
-		 "'%.60s' is none of next, step, enough, saved, failed, pause, waits, sums, final, sum",
+		 "'%.60s' is none of next, step, report, enough, saved, failed, pause, waits, sums, final, sum",
 		 a->record.type);
 	agent_refuse(a, "unknown-request", why);
 	return WORK_OK;

@@ -169,6 +169,31 @@ static void requests_on_enough(struct request *rq, void *lead)
 	lead_pump(l);
 }
 
+/* What a trainer measures of its model: only watchers want to know it. */
+static void requests_on_report(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const char *values;
+	struct gate_who who = {0};
+	struct error err = {0};
+
+	if (lead_who(rq, &who, &err) != 0 ||
+	    record_text(request_record(rq), "values", &values, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (who.incarnation != l->options.gate.incarnation ||
+	    !gate_is_member(l->gate, who.worker, who.generation)) {
+		request_err(rq, "no-member", "%s is not of this generation", who.worker);
+		return;
+	}
+	struct record_out *o = RECORD("report", F("worker", who.worker),
+				      F("iteration", gate_iteration(l->gate)), F("values", values));
+	size_t len = record_end(o, NULL);
+	watchers_say(l->watchers, o->data, len);
+	request_ok(rq, NULL);
+}
+
 void lead_closed(struct connection *c, void *lead)
 {
 	struct lead *l = lead;
@@ -596,6 +621,8 @@ const struct verb lead_verbs[] = {
 	{"enough", "", WHO_KEYS " why", requests_on_enough, 0,
 	 "the model is trained enough: no iteration begins any more; of a worker that has parameters itself, or the "
 	 "supervisor"},
+	{"report", WHO_KEYS " values", "", requests_on_report, 0,
+	 "what such a worker measures of its model, for those that watch"},
 	{"saved", WHO_KEYS " iteration", "path failed why", lead_on_saved, LEAD_SAVED_BYTES_MAX,
 	 "what such a worker has written for a checkpoint; payload: its files"},
 	{"given", WHO_KEYS " attempt", "iteration failed why", lead_on_given, 0,

@@ -34,6 +34,7 @@ static const struct {
 	[METRIC_JOB_BAD_ROWS] = {"job_bad_rows", GAUGE, "Rows of the data that are left out."},
 	[METRIC_JOB_LOSS] = {"job_loss", GAUGE, "Mean loss of the last samples, computed before "
 						"the model was trained on them."},
+	[METRIC_JOB_REPORTED] = {"job_reported", GAUGE, "What a trainer has measured of its model, by name."},
 	[METRIC_JOB_SPEED] = {"job_samples_per_second", GAUGE,
 			      "Samples a second, over the last seconds."},
 	[METRIC_JOB_ETA] = {"job_eta_seconds", GAUGE, "Time until the end, at the present speed."},

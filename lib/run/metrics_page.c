@@ -95,6 +95,9 @@ static void put_course(const struct page_source *l)
 	page_put_job(l, METRIC_JOB_SAMPLES, (double)(s->options.samples * s->job->epochs));
 	page_put_job(l, METRIC_JOB_BAD_ROWS, (double)s->options.bad_rows);
 	page_put_job(l, METRIC_JOB_LOSS, row->loss);
+	metrics_begin(l->page, METRIC_JOB_REPORTED);
+	for (size_t i = 0; i < s->progress.reported.count; i++)
+		page_put(l, s->progress.reported.item[i].value, "name", s->progress.reported.item[i].name);
 	page_put_job(l, METRIC_JOB_SPEED, runs ? rate : NAN);
 	page_put_job(l, METRIC_JOB_ETA, runs && rate > 0 ? row->eta : NAN);
 	for (int i = 0; i < SCORES; i++)

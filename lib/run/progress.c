@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "job/spent.h"
 #include "base/grow.h"
+#include "base/number.h"
 #include "solve/why.h"
 
 #include <math.h>
@@ -280,6 +281,45 @@ static void take_enough(struct supervisor *s, const struct record *r)
 	sup_finish_by(s, SPENT_ENOUGH, reason);
 }
 
+static void report_take(struct sup_reported *all, const char *name, size_t len, double value)
+{
+	size_t i = 0;
+	while (i < all->count && (strncmp(all->item[i].name, name, len) != 0 || all->item[i].name[len]))
+		i++;
+	if (i == SUP_REPORTED_MAX || len == 0 || len >= sizeof all->item[i].name)
+		return;
+	all->count += i == all->count;
+	snprintf(all->item[i].name, sizeof all->item[i].name, "%.*s", (int)len, name);
+	all->item[i].value = value;
+}
+
+/* "NAME:NUMBER,...", as a trainer says it: what is none is passed over. */
+static void take_report(struct supervisor *s, const struct record *r)
+{
+	struct sup_reported *all = &s->progress.reported;
+	const char *worker = record_get(r, "worker"), *values = record_get(r, "values");
+	double value;
+	for (const char *at = values ? values : ""; *at; at += *at == ',') {
+		size_t len = strcspn(at, ","), name = strcspn(at, ":,");
+		if (name < len && number_real_span(at + name + 1, len - name - 1, &value) == 0)
+			report_take(all, at, name, value);
+		at += len;
+	}
+	record_u64_opt(r, "iteration", 0, UINT64_MAX, &all->iteration, NULL);
+	all->at = clock_mono();
+	sup_log(s, RECORD("report", F("worker", worker ? worker : ""), F("iteration", all->iteration),
+			  F("values", values ? values : "")));
+}
+
+void sup_reported_text(const struct sup_reported *r, char out[SUP_REPORTED_TEXT])
+{
+	size_t len = 0;
+	out[0] = '\0';
+	for (size_t i = 0; i < r->count && len < SUP_REPORTED_TEXT - 64; i++)
+		len += (size_t)snprintf(out + len, SUP_REPORTED_TEXT - len, "%s%s %.6g", i ? ", " : "",
+					r->item[i].name, r->item[i].value);
+}
+
 static void progress_on_row(const struct record *r, void *owner)
 {
 	if (record_is(r, "row"))
@@ -288,6 +328,8 @@ static void progress_on_row(const struct record *r, void *owner)
 		take_warning(owner, r);
 	else if (record_is(r, "enough"))
 		take_enough(owner, r);
+	else if (record_is(r, "report"))
+		take_report(owner, r);
 }
 
 void sup_progress_up(struct link *link, const struct record *greeting)

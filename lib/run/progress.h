@@ -43,7 +43,23 @@ struct sup_snapshot {
 	struct error wrong;
 };
 
+/* What trainers have measured of their model; of each name the last value. */
+#define SUP_REPORTED_MAX 16
+struct sup_reported {
+	struct {
+		char name[33];
+		double value;
+	} item[SUP_REPORTED_MAX];
+	size_t count;
+	uint64_t iteration; /* of the last one */
+	double at;          /* clock_mono() */
+};
+/* "NAME VALUE, ..." for people; "": none. */
+#define SUP_REPORTED_TEXT 512
+void sup_reported_text(const struct sup_reported *r, char out[SUP_REPORTED_TEXT]);
+
 struct sup_progress {
+	struct sup_reported reported;
 	struct sup_stat stat;
 	struct sup_rate rate;
 	struct question stat_question, done_question, held_question;

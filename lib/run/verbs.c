@@ -136,6 +136,12 @@ static void verbs_put_job(struct supervisor *s, struct request *rq)
 		record_add(o, "fabric", sup_network_fabric(s));
 		record_add_seconds(o, "fabric-saves", s->network.saved);
 	}
+	if (s->progress.reported.count > 0) {
+		char reported[SUP_REPORTED_TEXT];
+		sup_reported_text(&s->progress.reported, reported);
+		record_add(o, "reported", reported);
+		record_add_seconds(o, "reported-age", clock_mono() - s->progress.reported.at);
+	}
 	record_add(o, "decision", s->actions.last);
 	record_add_seconds(o, "decision-age",
 			   s->actions.last_at > 0 ? clock_mono() - s->actions.last_at : NAN);

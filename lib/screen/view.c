@@ -19,6 +19,7 @@
 void view_init(struct view *v)
 {
 	*v = (struct view){.fabric_saves = NAN,
+			   .reported_age = NAN,
 			   .decision_age = NAN,
 			   .brain_age = NAN,
 			   .link_age = NAN,
@@ -56,6 +57,8 @@ static void take_job(struct view *v, const struct record *r)
 {
 	course_take(&v->course, r);
 	view_take_text(r, "name", v->name, sizeof v->name);
+	view_take_text(r, "reported", v->reported, sizeof v->reported);
+	v->reported_age = take_real(r, "reported-age");
 	view_take_text(r, "decision", v->decision, sizeof v->decision);
 	take_path(r, "state-dir", v->state_dir, sizeof v->state_dir);
 	take_path(r, "checkpoint", v->checkpoint, sizeof v->checkpoint);
@@ -291,6 +294,7 @@ size_t view_head(const struct view *v, size_t width, int blocks, double silent,
 	width = width < SCREEN_WIDTH_MAX ? width : SCREEN_WIDTH_MAX;
 	title(v, width, silent, &line[0]);
 	count += course_lines(&v->course, width, blocks, &line[count]);
+	count += said("reported", v->reported_age, v->reported, width, &line[count]);
 	count += said("decided", v->decision_age, v->decision, width, &line[count]);
 	count += said("brain", v->brain_age, v->brain, width, &line[count]);
 	count += said("measured", v->link_age, v->link, width, &line[count]);

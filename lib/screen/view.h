@@ -22,12 +22,13 @@ struct view_node {
 struct view {
 	char name[OPTION_ID_MAX];
 	char state_dir[4096], checkpoint[4096];       /* "": not known */
+	char reported[512];                           /* what its trainers measured of their model */
 	char decision[512];                           /* the last one, with its reason */
 	char brain[256];                              /* what it changed last */
 	char link[320];                               /* the slowest one of the hosts' */
 	char fabric[16];                              /* "": it makes no difference */
 	double fabric_saves;                          /* seconds; NAN: not known */
-	double decision_age, brain_age, link_age, up; /* seconds */
+	double reported_age, decision_age, brain_age, link_age, up; /* seconds */
 	double link_rate;                             /* bytes/s; NAN: none is measured */
 	struct course course;
 	size_t hosts; /* of those that are named, where there are several; else 0 */
@@ -55,7 +56,7 @@ enum view_order {
 extern const char *const view_order_name[VIEW_ORDERS];
 void view_sort(struct view *v, enum view_order order, int reverse);
 
-#define VIEW_HEAD_MAX 10
+#define VIEW_HEAD_MAX 12
 /* What stands above the table. silent: seconds for which trainctl has not answered; 0: it does.
  * Returns how many lines there are. */
 size_t view_head(const struct view *v, size_t width, int blocks, double silent,

@@ -364,6 +364,7 @@ class Batches:
         self._sums: Any = None  # with sums=
         self._all = self._global = 0  # rows of all epochs; rows of a batch of all ranks; 0: not known
         self._epoch = 0
+        self._best: Optional[_Best] = None
 
     @property
     def steps(self) -> int:
@@ -427,6 +428,26 @@ class Batches:
 
         By hand, without a job, it ends the loop of this process only."""
         raise NotImplementedError
+
+    def report(self, **values: Any) -> None:
+        """What was measured of the model, for `trainctl top`, the job's log, and its metrics; on one rank:
+
+            batches.report(val_loss=loss, val_accuracy=accuracy)
+        """
+        told = {name: float(value) for name, value in values.items()}
+        if self._best is not None and math.isfinite(told.get(self._best.name, math.nan)):
+            told["best_" + self._best.name] = self._best.take(told[self._best.name])
+        for name, value in told.items():
+            if not math.isfinite(value):
+                _say("%s is %r, and not reported" % (name, value))
+        told = {name: value for name, value in told.items() if math.isfinite(value)}
+        if any(len(name) > 32 for name in told) or len(told) > 16:
+            raise Error("report() takes up to 16 values, and names of up to 32 letters")
+        if told:
+            self._report(",".join("%s:%.9g" % item for item in told.items()))
+
+    def _report(self, values: str) -> None:
+        _say(values.replace(",", ", ").replace(":", " "))
 
     def _pause(self, seconds: Optional[float]) -> None:
         pass
@@ -588,6 +609,10 @@ class _AgentBatches(Batches):
         self._resume(path)
 
     # -- batches --
+
+    def _report(self, values: str) -> None:
+        if not self._ended:
+            self._ask(_record("report", values=values))
 
     def stop(self, why: str = "") -> None:
         if not self._ended:
@@ -799,6 +824,7 @@ class _State:
 
     def __init__(self, objects: Mapping[str, Any]) -> None:
         self._objects: Dict[str, Any] = {}
+        self._ours: set = set()
         if not isinstance(objects, Mapping):
             raise Error('state= takes objects by name: state={"model": model, "optimizer": optimizer}')
         for name, thing in objects.items():
@@ -810,7 +836,13 @@ class _State:
             else:
                 raise Error("state: %s is no dict, and has no state_dict() and load_state_dict(): use save= and "
                             "resume=" % name)
-        self._objects.setdefault(_Random._NAME, _Random())
+        self.add(_Random._NAME, _Random())
+
+    def add(self, name: str, thing: Any) -> None:
+        """Of ours; old states lack it."""
+        if name not in self._objects:
+            self._objects[name] = thing
+            self._ours.add(name)
 
     def copy(self) -> Dict[str, Any]:
         """The state as it is now, for somebody who writes it while training goes on."""
@@ -849,8 +881,44 @@ class _State:
         for name, thing in self._objects.items():
             if name in state:
                 thing.load_state_dict(state[name])
-            elif not isinstance(thing, _Random):  # which a state of before this version lacks
+            elif name not in self._ours:
                 raise Error("%s: has no state of %s" % (path, name))
+
+
+class _Best:
+    """The state at the best value so far of one that is reported, as a file of its own. The value is in
+    the state itself, so that it goes back with it."""
+
+    def __init__(self, text: str, state: _State, writes: bool) -> None:
+        self.name, _, way = text.partition(":")
+        if not self.name.isidentifier() or len(self.name) > 27 or way not in ("min", "max"):
+            raise Error("best=%r: NAME:min or NAME:max of a value that the script reports" % text)
+        self._sign = 1 if way == "min" else -1
+        self._kept: Dict[str, Any] = {}
+        self._state, self._writes = state, writes
+        state.add("best", _Dict(self._kept))
+
+    def take(self, value: float) -> float:
+        best = self._kept.get(self.name)
+        if best is not None and self._sign * value >= self._sign * best:
+            return best
+        self._kept[self.name] = value
+        place = os.environ.get("PACELINE_STATE")
+        if self._writes and place:
+            try:
+                self._write(os.path.join(place, "best"))
+            except Exception as error:  # a full disk is no reason to stop training
+                _say("the best state is not written: %s" % error)
+        return value
+
+    def _write(self, directory: str) -> None:
+        import tempfile
+
+        os.makedirs(directory, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory) as new:
+            path = _wrote(new, self._state.save(new))
+            assert path is not None
+            os.replace(path, os.path.join(directory, os.path.basename(path)))
 
 
 def _copy(thing: Any) -> Any:
@@ -891,8 +959,9 @@ class _Writing(threading.Thread):
 
 def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callable[[str], Any]] = None,
             resume: Optional[Callable[[str], Any]] = None, collective: bool = False,
-            every_rank_saves: bool = False, background: bool = False, sums: Any = None,
-            samples: Optional[int] = None, size: int = 64, epochs: int = 1, seed: Optional[int] = 0) -> Batches:
+            every_rank_saves: bool = False, background: bool = False, best: Optional[str] = None,
+            sums: Any = None, samples: Optional[int] = None, size: int = 64, epochs: int = 1,
+            seed: Optional[int] = 0) -> Batches:
     """The batches of this trainer, until the job is at its end.
 
     state       what is saved and loaded, by name: objects with state_dict() and load_state_dict(),
@@ -904,6 +973,8 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
                 when only others have rows, and rank 0 saves for all
     every_rank_saves   with collective: each rank saves what is its own
     background  state is copied and then written while training goes on
+    best        "val_loss:min": the state at the least (max: greatest) value of report(val_loss=) on rank
+                0 is also kept as STATE/best/state.pt, STATE being the job's directory
     sums        in a job with SYNC=allreduce: a model of PyTorch (or a list of its parameters) whose
                 gradients batch.sum() sums over all ranks; or for allreduce(), how many float32
     samples     how many rows this script has. Under an agent a row beyond them is an error;
@@ -930,8 +1001,11 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
         world = 1
         _tell_not_collective()
     kept = _State(state) if state is not None else None
+    if best is not None and kept is None:
+        raise Error("best= needs state=: that is what is kept")
     if kept is not None:
         save, resume = kept.save, kept.load
+    kept_best = _Best(best, kept, rank == 0) if best is not None and kept is not None else None
     words = os.environ.get("PACELINE_IN"), os.environ.get("PACELINE_OUT")
     if words == (None, None):
         if samples is None:
@@ -941,7 +1015,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
             raise Error("samples=%d, size=%d, epochs=%d: that is no number of rows" % (samples, size, epochs))
         if rank == 0:
             _say("no agent here: %d rows in batches of %d, %d times, nothing is saved" % (samples, size, epochs))
-        return _with_sums(_LocalBatches(samples, size, epochs, seed, rank, world, collective), sums)
+        return _with(_LocalBatches(samples, size, epochs, seed, rank, world, collective), sums, kept_best)
     try:
         reads, writes = int(words[0] or ""), int(words[1] or "")
         for descriptor in reads, writes:  # a child of the trainer may have something else there
@@ -954,8 +1028,8 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
                     "started may ask for batches. TRAINER names the script itself, not torchrun: WORKERS=N "
                     "starts N ranks" % words) from None
     _end_with_statuses(collective)
-    return _with_sums(_AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples,
-                                    kept if background else None), sums)
+    return _with(_AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples,
+                               kept if background else None), sums, kept_best)
 
 
 def _tell_not_collective() -> None:
@@ -1018,7 +1092,8 @@ def _ranks() -> Tuple[int, int]:
     return 0, 1
 
 
-def _with_sums(source: Batches, sums: Any) -> Batches:
+def _with(source: Batches, sums: Any, best: Optional[_Best]) -> Batches:
+    source._best = best
     if sums is not None:
         source._sums = _Arrays(source, sums) if isinstance(sums, int) else _Gradients(source, sums)
     return source

@@ -255,6 +255,9 @@ class Rehearsal:
                 checkpoint.failed = checkpoint.failed or kind == "failed"
                 self.saved(rank, checkpoint)
             self.say(rank, "ok")
+        elif kind == "report":
+            print("rehearsal: rank %d reports %s" % (rank.number, fields.get("values", "")), file=sys.stderr)
+            self.say(rank, "ok")
         elif kind == "enough":
             self.enough = True
             self.say(rank, "ok")
