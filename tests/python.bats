@@ -516,11 +516,19 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 		    for batch, data in loader:
 		        assert data == [row * row for row in batch.rows]
 		    assert len(read) == 100  # what was guessed was right: no row was read in vain
+		import os
+		class Where(Rows):
+		    def __getitem__(self, row): return row, os.getpid(), __import__("random").random()
+		rows = [row for _, data in paceline.Loader(paceline.batches(samples=50, size=8), Where(), 2, list, processes=True)
+		        for row in data]
+		assert sorted(row for row, _, _ in rows) == list(range(50)) and os.getpid() not in {pid for _, pid, _ in rows}
+		assert len({number for _, _, number in rows}) == 50 # no two readers draw the same
 		class Broken(Rows):
 		    def __getitem__(self, row): raise OSError("row %d" % row)
-		try: list(paceline.Loader(paceline.batches(samples=5), Broken(), 2, collate=list))
-		except OSError as error: assert "row" in str(error)
-		else: raise SystemExit("no error")
+		for processes in False, True:
+		    try: list(paceline.Loader(paceline.batches(samples=5), Broken(), 2, list, processes))
+		    except OSError as error: assert "row" in str(error)
+		    else: raise SystemExit("no error")
 	END
 }
 

@@ -31,7 +31,7 @@ import threading
 import time
 import traceback
 import warnings
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from urllib.parse import unquote
@@ -1515,18 +1515,19 @@ class Loader:
         for batch, (x, y) in paceline.Loader(paceline.batches(...), dataset, workers=4):
 
     dataset has [row] and len(); collate makes one thing of a list of its rows (torch's own way if
-    not given). A batch of size 0 comes with tensors of no rows.
+    not given). A batch of size 0 comes with tensors of no rows. With processes=True processes read,
+    as those of a DataLoader do: for a dataset that computes much in Python.
     """
 
     def __init__(self, source: Batches, dataset: Any, workers: int = 0,
-                 collate: Optional[Callable[[List[Any]], Any]] = None) -> None:
+                 collate: Optional[Callable[[List[Any]], Any]] = None, processes: bool = False) -> None:
         if not isinstance(source, Batches) or not hasattr(dataset, "__getitem__"):
             raise Error("Loader(batches, dataset) takes what batches() returns, and a dataset with [row], which is "
                         "no DataLoader")
         if collate is None:
             from torch.utils.data import default_collate as collate
         self._source, self._dataset, self._collate = source, dataset, collate
-        self._workers = workers
+        self._workers, self._processes = workers, processes
         self._coming: Dict[int, Tuple["Future[List[Any]]", int]] = {}  # row: who reads it, as which one
 
     def __iter__(self) -> Iterator[Tuple[Batch, Any]]:
@@ -1534,7 +1535,7 @@ class Loader:
             for batch in self._source:
                 yield batch, self._one([self._dataset[row] for row in batch.rows])
             return
-        with ThreadPoolExecutor(self._workers, thread_name_prefix="paceline-loader") as pool:
+        with self._pool() as pool:
             for batch in self._source:
                 self._read(pool, [row for row in batch.rows if row not in self._coming])
                 coming = self._coming
@@ -1547,11 +1548,21 @@ class Loader:
                     self._read(pool, [row for row in likely if row < len(self._dataset)])
                 yield batch, self._one(rows)
 
-    def _read(self, pool: ThreadPoolExecutor, rows: List[int]) -> None:
+    def _pool(self) -> Executor:
+        if not self._processes:
+            return ThreadPoolExecutor(self._workers, thread_name_prefix="paceline-loader")
+        from multiprocessing import get_context
+
+        return ProcessPoolExecutor(self._workers, get_context("fork"), _reader, (self._dataset,))
+
+    def _read(self, pool: Executor, rows: List[int]) -> None:
         step = max(1, -(-len(rows) // self._workers))
         for begin in range(0, len(rows), step):
             some = rows[begin:begin + step]
-            reading = pool.submit(lambda some: [self._dataset[row] for row in some], some)
+            if self._processes:
+                reading = pool.submit(_reader_reads, some)
+            else:
+                reading = pool.submit(lambda some: [self._dataset[row] for row in some], some)
             for i, row in enumerate(some):
                 self._coming[row] = (reading, i)
 
@@ -1559,6 +1570,26 @@ class Loader:
         if rows:
             return self._collate(rows)
         return _nothing(self._collate([self._dataset[0]]))
+
+
+_reader_dataset: Any = None
+
+
+def _reader(dataset: Any) -> None:
+    """A process that reads rows begins. Without a seed of its own it would draw what the others draw."""
+    global _reader_dataset
+    _reader_dataset = dataset
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    random.seed()
+    if numpy is not None:
+        numpy.random.seed()
+    if torch is not None:
+        torch.seed()
+        torch.set_num_threads(1)
+
+
+def _reader_reads(rows: List[int]) -> List[Any]:
+    return [_reader_dataset[row] for row in rows]
 
 
 def _nothing(data: Any) -> Any:
