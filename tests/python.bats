@@ -359,7 +359,7 @@ for batch in $all: batch.rows"
 		    batch.rows
 		    batch.done(1.0)
 		    if batch.iteration == 3: exec(sys.argv[1])
-		print("behind", batch.iteration)
+		sys.stdout.write("behind %d\n" % batch.iteration) # in one piece
 	END
 	rehearse --samples 100 --size 5 --ranks 2 --save-every 4 --say -- python3 stops.py 'batches.stop("good\n")' >out 2>said
 	grep -q 'w0 -> enough why=good%0A$' said
