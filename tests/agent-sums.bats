@@ -69,3 +69,91 @@ ends_exact() {
 	for id in w0 w1 w2; do rank $id; done
 	ends_exact 2 w0 w1 w2
 }
+
+# under_way: the ranks are in the middle of their rows.
+under_way() {
+	wait_for "came ${1-10}"
+	! [[ $(ask "$T/shardd.sock" stat) == *" todo=0 "* ]]
+}
+
+@test "a rank is killed, and another one comes in its place: it has the state of a living one" {
+	queue --epochs 3
+	replica
+	lead
+	rank w0 0.02
+	rank w1 0.02
+	under_way
+	kill -9 "$AGENT_w1"
+	wait_for "came $(($(ask lead.sock stat | field iteration) + 5))"
+	rank w1 0.02
+	rank w2 0.02
+	ends_exact 3 w0 w1 w2
+	grep -q "^resume [1-9]" w1.out
+	grep -q "^resume [1-9]" w2.out
+	! grep "^resume [1-9]" w0.out
+}
+
+@test "replica, lead and shardd are killed: the trainers live on, and no row is lost or counted twice" {
+	queue --epochs 3
+	replica
+	lead --expect 2
+	rank w0 0.02
+	rank w1 0.02
+	under_way
+	kill -9 "$REPLICA"
+	wait "$REPLICA" || :
+	replica
+	under_way $(($(ask lead.sock stat | field iteration) + 5))
+	kill -9 "$LEAD"
+	wait "$LEAD" || :
+	lead --expect 2
+	wait_for '[ "$(ask lead.sock stat | field members)" = 2 ]'
+	under_way $(($(ask lead.sock stat | field iteration) + 5))
+	kill -9 "$SHARDD"
+	wait "$SHARDD" || :
+	queue --epochs 3
+	ends_exact 3 w0 w1
+}
+
+@test "a rank that is fenced while it computes goes on with its state; its rows are others'" {
+	queue --epochs 3
+	replica
+	lead
+	rank w0 0.02
+	rank w1 0.2
+	under_way 3
+	[[ $(ask lead.sock "fence worker=w1 generation=2") == ok* ]]
+	ends_exact 3 w0 w1
+	grep -q 'refused: starting over' w1.err
+}
+
+@test "a replica that is stopped holds up the sum, and nothing else" {
+	queue --epochs 2
+	replica
+	lead
+	rank w0 0.02
+	under_way
+	kill -STOP "$REPLICA"
+	wait_for '[ "$(ask lead.sock stat | field iteration)" = "$(sleep 0.2; ask lead.sock stat | field iteration)" ]'
+	kill -TERM "$AGENT_w0"
+	ended "$AGENT_w0"
+	[ "$status" -eq 0 ]
+	kill -CONT "$REPLICA"
+}
+
+@test "a checkpoint is written by one rank between two iterations, and has what was summed until then" {
+	queue --epochs 2
+	replica
+	lead
+	rank w0 0.02
+	rank w1 0.02
+	under_way
+	run ask lead.sock "cut path=$T/cut"
+	[[ $output == ok* ]] || { echo "$output"; return 1; }
+	ends_exact 2 w0 w1
+	local iteration
+	iteration=$(sed -n 's/.* iteration=\([0-9]*\).*/\1/p' cut/MANIFEST | head -n 1)
+	[ "$(stat -c %s cut/*/counts)" = $((ROWS * 8)) ]
+	[ "$(od -An -v -tu8 -w8 cut/*/counts | awk '{ n += $1 } END { print n }')" = \
+		"$(awk -v k="$iteration" '$1 == "sum" && $2 <= k { n += $3 } END { print n }' w0.out)" ]
+}
