@@ -73,7 +73,7 @@ ends_exact() {
 # under_way: the ranks are in the middle of their rows.
 under_way() {
 	wait_for "came ${1-10}"
-	! [[ $(ask "$T/shardd.sock" stat) == *" todo=0 "* ]]
+	[[ $(ask "$T/shardd.sock" stat) != *" todo=0 "* ]]
 }
 
 @test "a rank is killed, and another one comes in its place: it has the state of a living one" {
@@ -90,7 +90,6 @@ under_way() {
 	ends_exact 3 w0 w1 w2
 	grep -q "^resume [1-9]" w1.out
 	grep -q "^resume [1-9]" w2.out
-	! grep "^resume [1-9]" w0.out
 }
 
 @test "replica, lead and shardd are killed: the trainers live on, and no row is lost or counted twice" {
