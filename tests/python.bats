@@ -562,7 +562,7 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 # rank has all of it at the end.
 counted() {
 	cat >counted.py <<-'END'
-		import os, sys, numpy, paceline
+		import os, sys, time, numpy, paceline
 		class Counts:
 		    def __init__(self): self.cells, self.loads = numpy.zeros(100, numpy.float32), 0
 		    def state_dict(self): return {"cells": self.cells.copy()}
@@ -1006,4 +1006,23 @@ trainer_of() { pgrep -P "$(pid_of "$1")"; }
 	$python -c 'import torch
 counts = torch.load("counts.pt")
 assert (counts == 4).all(), counts'
+}
+
+@test "a job whose ranks' gradients are summed: kill -9 of a rank and of rank 0 takes nobody back" {
+	need numpy
+	counted
+	sed -i '/^    here = /i\
+    time.sleep(0.03)\
+    dead = "dead%d" % batch.iteration\
+    if (batch.iteration, os.environ["RANK"]) in ((5, "1"), (12, "0")) and not os.path.exists(dead):\
+        open(dead, "w").close()\
+        os.kill(os.getpid(), 9)' counted.py
+	printf '%s\n' JOB=counted SAMPLES=100 WORKERS=3 BATCH=9 EPOCHS=3 SHUFFLE=samples SYNC=allreduce \
+		CHECKPOINT=end "TRAINER='cd $T && exec $python counted.py 3'" >job.env
+	begin counted
+	ended "$SUPERVISOR"
+	cat counted.err
+	[ "$status" = 0 ]
+	grep -q '^summary job=counted state=done .* samples=300 .* restarts=2 .* repeated=0 ' counted.out
+	[ "$(cat run/state/logs/w*.log | grep -c '^rank [012] loaded [01]$')" -eq 3 ]
 }

@@ -1,7 +1,8 @@
 # The trainer of bench/ranks: a rank whose gradients are summed twice in each iteration, by gloo and
 # by the kit, so that whatever else the machine does disturbs both alike.
-#   ranks.py FLOATS DIR           a rank of a job; DIR/RANK gets four clock readings an iteration
-#   ranks.py FLOATS DIR RANKS     afterwards: the medians of all ranks, as fields of a record
+#   ranks.py FLOATS DIR ITERATIONS   a rank of a job; DIR/RANK gets four clock readings for each of the
+#                                    first so many iterations (in the last ones of a job not all meet)
+#   ranks.py FLOATS DIR              afterwards: the medians of all 4 ranks, as fields of a record
 # By gloo, as in DistributedDataParallel: a rank's mean divided by the number of ranks, and the sum. A
 # time goes from the moment at which the last rank comes until all have the result.
 import os
@@ -10,9 +11,9 @@ import sys
 import time
 
 floats, directory = int(sys.argv[1]), sys.argv[2]
-if len(sys.argv) > 3:
+if len(sys.argv) == 3:
     ranks = [[tuple(map(float, line.split())) for line in open("%s/%d" % (directory, rank))]
-             for rank in range(int(sys.argv[3]))]
+             for rank in range(4)]
     times = []
     for all in list(zip(*ranks))[3:]:  # the first ones touch the memory
         their_begin, their_end, begin, end = (max(column) for column in zip(*all))
@@ -36,8 +37,11 @@ theirs = torch.empty(floats)
 with open("%s/%d" % (directory, rank), "w", buffering=1) as file:
     for batch in paceline.batches(state={"parameter": {}}, sums=[parameter]):
         batch.rows
-        theirs.fill_(rank)
-        parameter.grad.fill_(rank)
+        parameter.grad.fill_(1)
+        if batch.iteration >= int(sys.argv[3]):
+            batch.sum()
+            continue
+        theirs.fill_(1)
         dist.barrier()
         clock = [time.perf_counter()]
         theirs /= 4
@@ -48,6 +52,6 @@ with open("%s/%d" % (directory, rank), "w", buffering=1) as file:
         batch.sum()
         clock.append(time.perf_counter())
         dist.barrier()  # who is done takes no core from the others
-        assert torch.allclose(parameter.grad, theirs)  # batches are alike
+        assert torch.equal(parameter.grad, theirs)
         file.write("%.7f %.7f %.7f %.7f\n" % tuple(clock))
 dist.destroy_process_group()
