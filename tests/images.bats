@@ -278,8 +278,20 @@ scores() {
 	[[ "$stderr" == *"nothing is left of an image of 32-32 after 6 layers"* ]]
 	job FORMAT=cifar100 DATA=a.bin TRAINER="'cat'"
 	[ "$status" = 78 ]
+	# A class that the format does not have.
+	printf '\143' | dd of=a.bin bs=1 seek=$((3 * 3074 + 1)) conv=notrunc status=none
+	job FORMAT=cifar100 DATA=a.bin MODEL=conv,channels:4
+	[ "$status" = 0 ]
+	printf '\144' | dd of=a.bin bs=1 seek=$((3 * 3074 + 1)) conv=notrunc status=none
+	job FORMAT=cifar100 DATA=a.bin MODEL=conv,channels:4
+	[ "$status" = 65 ]
+	[[ "$stderr" == *"a.bin:4:2: label 100: FORMAT=cifar100 has classes 0 to 99"* ]]
 	# A batch larger than the data, and one row of each class.
 	bars cifar10 two.bin 12 1
 	job FORMAT=cifar10 DATA=two.bin MODEL=conv,channels:4 EPOCHS=2 BATCH=512
 	[ "$status" = 0 ]
+	printf '\143' | dd of=two.bin bs=1 seek=3073 conv=notrunc status=none
+	job FORMAT=cifar10 DATA=two.bin MODEL=conv,channels:4
+	[ "$status" = 65 ]
+	[[ "$stderr" == *"two.bin:2:1: label 99: FORMAT=cifar10 has classes 0 to 9"* ]]
 }

@@ -276,6 +276,15 @@ display() {
 	[ "$status" -eq 0 ]
 	[[ $output == *"look at  outcome: it tells the label of every row; is it known before the label is?"* ]]
 	grep -q '^#   outcome .*TELLS THE LABEL' d.env
+	# Of three classes: in words, in ranges of numbers; not a column with one exception.
+	awk 'BEGIN { print "a,word,level,near,y"; split("lo mid hi", w); for (i = 0; i < 90; i++) { k = i % 3 + 1; print i % 17 ".5,W" k "," k * 100 + i "," (i == 7 ? "W1" : "W" k) "," w[k] } }' >c.csv
+	run trainctl init c.csv --label y
+	[ "$status" -eq 0 ]
+	[ "$(grep -c 'it tells the label' <<<"$output")" = 2 ]
+	[[ $output == *"look at  word: it tells the label of every row"* ]]
+	[[ $output == *"look at  level: it tells the label of every row"* ]]
+	grep -qx MODEL=softmax c.env
+	grep -qx OPTIMIZER=adagrad,lr:0.2 c.env
 }
 
 @test "a column with few rows for each value is named" {

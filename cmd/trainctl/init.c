@@ -705,7 +705,7 @@ static int init_make(struct call *call, struct survey *s, struct jobfile *f, str
 		result = choose_positive(call, s, &choices, err);
 	if (result == 0 && s->count > 0)
 		result = init_check_text(call, s, &choices, err);
-	if (result == 0 && !choices.model)
+	if (result == 0 && (!choices.model || strcmp(choices.model, "softmax") == 0))
 		result = survey_tells(s, call->data[0], choices.label, choices.positive, err);
 	for (size_t i = 1; result == 0 && i < call->data_count; i++)
 		result = init_same_columns(s, call->data[0], call->data[i], err);

@@ -151,6 +151,11 @@ int parse_image(struct parser *p, const struct columns *c, const struct row_ref 
 					 c->image_label_path, (unsigned long long)c->image_labels);
 		unsigned char label = labels > 0 ? (unsigned char)row->data[labels - 1]
 						 : c->image_label[image];
+		int classes = labels == 1 ? 10 : labels == 2 ? 100 : 256;
+		if (label >= classes)
+			return parse_bad(at, labels - 1, err,
+					 "label %d: FORMAT=%s has classes 0 to %d", label,
+					 row_syntax_name(syntax), classes - 1);
 		size_t len = number_format_u64(label, p->image_label);
 		int result = parse_label(p, p->image_label, len, &rows->label[n], at, 0, err);
 		if (result != PARSE_OK)

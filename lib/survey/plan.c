@@ -359,7 +359,11 @@ static int set_model(struct jobfile *f, const struct survey *s, const struct pla
 			 c->model,
 			 is_class ? "learns which of the classes a row has"
 				  : "linear regression, learns a number");
-		return jobfile_set(f, "MODEL", c->model, reason, err);
+		if (jobfile_set(f, "MODEL", c->model, reason, err) != 0)
+			return -1;
+		return is_class ? jobfile_set(f, "OPTIMIZER", "adagrad,lr:0.2",
+					      "softmax needs longer steps than lr does\n", err)
+				: 0;
 	}
 	if (s->syntax.format == ROW_BAG) {
 		snprintf(value, sizeof value, "lda,topics:%llu",

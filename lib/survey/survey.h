@@ -63,8 +63,9 @@ int survey_positive(const struct column *c);
 int survey_sorted(const struct column *c);
 
 /* Looks at the same rows again, for columns that tell the label exactly: the same value has always
- * the same label, or the numbers of one label all lie below those of the other. Often such a column
- * is the label in other words, or is known afterwards only. positive as plan_choices has it. */
+ * the same label, or the numbers of each label lie apart from those of all others. Often such a
+ * column is the label in other words, or is known afterwards only. positive as plan_choices has it;
+ * NULL: each value of the label is a label, and nothing is said of more than COLUMN_VALUES_MAX. */
 int survey_tells(struct survey *s, const char *path, size_t label, const char *positive,
 		 struct error *err);
 

@@ -13,11 +13,11 @@
 
 #define ROWS_MIN 50 /* fewer may agree by chance */
 
-/* What was seen of one column so far, by label 0 and 1. */
+/* What was seen of one column so far. Labels are 0 and 1, else indexes of the label's values. */
 struct told {
-	int not;                               /* the column does not tell the label */
-	double min[2], max[2];                 /* of numbers */
-	unsigned char seen[COLUMN_VALUES_MAX]; /* of values: bit 0, bit 1 */
+	int not;                                               /* the column does not tell the label */
+	double min[COLUMN_VALUES_MAX], max[COLUMN_VALUES_MAX]; /* of numbers, by label */
+	int label[COLUMN_VALUES_MAX];                          /* of values; -1: none yet */
 };
 
 struct pass {
@@ -25,15 +25,22 @@ struct pass {
 	size_t label;
 	const char *positive;
 	struct told *told;
-	uint64_t rows[2];
+	int last, more; /* the label of the row before, -1: none; whether another one was seen */
 };
+
+static int value_of(const struct column *c, const struct row_field *f)
+{
+	for (size_t i = 0; i < c->values; i++)
+		if (c->value[i].len == f->len && memcmp(c->value[i].text, f->data, f->len) == 0)
+			return (int)i;
+	return -1;
+}
 
 static int label_of(const struct pass *p, const struct row_field *f)
 {
-	double x;
 	if (p->positive)
 		return f->len == strlen(p->positive) && memcmp(f->data, p->positive, f->len) == 0;
-	return number_real_span(f->data, f->len, &x) == 0 && x == 1;
+	return value_of(&p->s->column[p->label], f);
 }
 
 static int numbers_only(const struct column *c)
@@ -53,12 +60,11 @@ static void tells_look(struct told *t, const struct column *c, const struct row_
 		}
 		return;
 	}
-	for (size_t i = 0; i < c->values; i++)
-		if (c->value[i].len == f->len && memcmp(c->value[i].text, f->data, f->len) == 0) {
-			t->seen[i] |= (unsigned char)(1 << label);
-			t->not |= t->seen[i] == 3;
-			return;
-		}
+	int value = value_of(c, f);
+	if (value < 0)
+		return;
+	t->not = t->label[value] >= 0 && t->label[value] != label;
+	t->label[value] = label;
 }
 
 static int tells_take_row(struct pass *p, struct rowscan *scan, const struct row_ref *row,
@@ -71,7 +77,10 @@ static int tells_take_row(struct pass *p, struct rowscan *scan, const struct row
 	if (count != p->s->count)
 		return 0;
 	int label = label_of(p, &field[p->label]);
-	p->rows[label]++;
+	if (label < 0)
+		return 0;
+	p->more |= p->last >= 0 && p->last != label;
+	p->last = label;
 	for (size_t i = 0; i < count; i++)
 		if (!p->told[i].not)
 			tells_look(&p->told[i], &p->s->column[i], &field[i], label);
@@ -106,27 +115,35 @@ static int tells(const struct told *t, const struct column *c)
 {
 	if (t->not || c->distinct < 2 || 2 * c->absent > c->rows)
 		return 0;
-	if (numbers_only(c))
-		return t->max[0] < t->min[1] || t->max[1] < t->min[0];
-	return !c->more_values;
+	if (!numbers_only(c))
+		return !c->more_values;
+	for (size_t i = 1; i < COLUMN_VALUES_MAX; i++)
+		for (size_t j = 0; j < i; j++)
+			if (t->max[i] >= t->min[j] && t->max[j] >= t->min[i])
+				return 0;
+	return 1;
 }
 
 int survey_tells(struct survey *s, const char *path, size_t label, const char *positive,
 		 struct error *err)
 {
-	if (s->syntax.format != ROW_CSV || s->rows < ROWS_MIN)
+	if (s->syntax.format != ROW_CSV || s->rows < ROWS_MIN ||
+	    (!positive && s->column[label].more_values))
 		return 0;
-	struct pass p = {.s = s, .label = label, .positive = positive};
+	struct pass p = {.s = s, .label = label, .positive = positive, .last = -1};
 	p.told = calloc(s->count, sizeof *p.told);
 	if (!p.told)
 		return error_set(err, ERROR_OS, path, "out of memory");
 	for (size_t i = 0; i < s->count; i++) {
 		p.told[i].not = s->column[i].more_values && !numbers_only(&s->column[i]);
-		p.told[i].min[0] = p.told[i].min[1] = INFINITY;
-		p.told[i].max[0] = p.told[i].max[1] = -INFINITY;
+		for (size_t k = 0; k < COLUMN_VALUES_MAX; k++) {
+			p.told[i].min[k] = INFINITY;
+			p.told[i].max[k] = -INFINITY;
+			p.told[i].label[k] = -1;
+		}
 	}
 	int result = tells_read_rows(&p, path, err);
-	for (size_t i = 0; result == 0 && i < s->count && p.rows[0] > 0 && p.rows[1] > 0; i++)
+	for (size_t i = 0; result == 0 && i < s->count && p.more; i++)
 		s->column[i].tells = i != label && tells(&p.told[i], &s->column[i]);
 	free(p.told);
 	return result;
