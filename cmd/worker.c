@@ -9,6 +9,7 @@
 #include "data/dataset.h"
 #include "data/origin.h"
 #include "data/schema.h"
+#include "meter/load.h"
 #include "model/model.h"
 #include "monitor/node.h"
 #include "param/map.h"
@@ -21,6 +22,7 @@
 
 #define PROGRAM "worker"
 #define CACHE_LEAST (UINT64_C(8) << 20) /* bytes of text, for which a cache is not worth its disk */
+#define KEEP_MOST (UINT64_C(256) << 20) /* bytes of images */
 
 static struct {
 	const char *shards, *servers, *lead, *replica, *memory, *drag, *spare;
@@ -206,13 +208,26 @@ static int worker_compare_data(const struct names *files, const struct schema *s
 	return origin_check(opt.data_sums, &origin, err);
 }
 
+/* For images of packed files that are read more than once; most of what the machine has left is for
+ * others. */
+static uint64_t worker_keep_max(void)
+{
+	struct load *load;
+	if (strcmp(opt.row_cache, "make") != 0 || load_new(&load, node.meter.load_root, NULL) != 0)
+		return 0;
+	uint64_t some = load_memory_left(load) / 8;
+	load_free(load);
+	return some < KEEP_MOST ? some : KEEP_MOST;
+}
+
 static int worker_open_data(const struct names *files, struct schema **schema,
 			    struct dataset **data, struct error *err)
 {
 	struct dataset_options options = {.paths = files->item,
 					  .path_count = files->count,
 					  .index_dir = opt.index_dir,
-					  .caches = strcmp(opt.row_cache, "off") != 0};
+					  .caches = strcmp(opt.row_cache, "off") != 0,
+					  .keep_max = worker_keep_max()};
 	if (dataset_bad_rows_option(opt.bad_rows, &options.bad_rows_max, err) != 0)
 		return -1;
 	if (schema_read(schema, opt.schema, err) != 0 ||

@@ -225,6 +225,22 @@ scores() {
 	grep -q "a-labels-idx1-ubyte: was changed since the job began" first.err
 }
 
+@test "images in a .gz are unpacked once: later epochs read none of its bytes" {
+	bars idx a-images-idx3-ubyte 400 1 8
+	gzip a-images-idx3-ubyte
+	printf '%s\n' JOB=j DATA=a-images-idx3-ubyte.gz FORMAT=idx MODEL=softmax EPOCHS=4 WORKERS=1 SERVERS=1 BATCH=100 >job.env
+	slow 200
+	begin first
+	wait_for 'came_to 500'
+	# Zeros in their place, and the old time: only who reads them again sees that.
+	cp -p a-images-idx3-ubyte.gz old
+	head -c "$(stat -c %s old)" /dev/zero | dd of=a-images-idx3-ubyte.gz conv=notrunc status=none
+	touch -r old a-images-idx3-ubyte.gz
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+}
+
 @test "labels of an idx file: missing, fewer than images, damaged" {
 	keys=(DATA=a-images-idx3-ubyte MODEL=mlp,hidden:4)
 	bars idx a-images-idx3-ubyte 20 1 8

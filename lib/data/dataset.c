@@ -45,6 +45,7 @@ struct dataset {
 	const char *progress_path;
 	struct parser parser;
 	int caches; /* are read */
+	uint64_t keep_left;
 	uint64_t cached_rows;
 	size_t current; /* the file that is read; the others rest */
 	struct u64map bad; /* numbers of the bad rows found: in a later epoch they do not count
@@ -86,6 +87,7 @@ static int dataset_open_file(struct dataset *ds, struct file *f, const char *pat
 				 (unsigned long long)f->rows.index->rows, c->image_label_path,
 				 (unsigned long long)c->image_labels);
 	rowfile_rest(&f->rows);
+	rowfile_keep(&f->rows, &ds->keep_left);
 	f->first = ds->rows;
 	ds->rows += f->rows.index->rows;
 	return 0;
@@ -138,6 +140,7 @@ int dataset_open(struct dataset **out, const struct schema *schema,
 	ds->schema = schema;
 	ds->bad_rows_max = options->bad_rows_max;
 	ds->caches = options->caches && !options->label_optional;
+	ds->keep_left = options->keep_max;
 	ds->progress = options->progress;
 	ds->progress_arg = options->progress_arg;
 	if (dataset_open_all(ds, options, err) != 0) {

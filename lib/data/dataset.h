@@ -64,6 +64,7 @@ struct dataset_options {
 	uint64_t bad_rows_max;    /* 0: the first bad row is an error; N: as many are skipped */
 	int label_optional;       /* a missing label is NAN and no bad row (predict) */
 	int caches;               /* row caches are read where there are some (rowcache.h) */
+	uint64_t keep_max;        /* bytes of memory for images of packed files, once read */
 	dataset_progress_fn *progress;
 	void *progress_arg;
 };

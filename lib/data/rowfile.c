@@ -67,6 +67,7 @@ void rowfile_close(struct rowfile *f)
 	rowfile_rest(f);
 	index_free(f->index);
 	free(f->path);
+	free(f->kept);
 	*f = (struct rowfile){0};
 }
 
@@ -81,6 +82,7 @@ void rowfile_rest(struct rowfile *f)
 static int rowfile_start(struct rowfile *f, struct error *err)
 {
 	rowfile_rest(f);
+	f->aside = 1;
 	if (source_open(&f->source, f->path, err) != 0)
 		return -1;
 	return rowscan_init(&f->scan, f->index->syntax, err);
@@ -93,37 +95,97 @@ int rowfile_header(struct rowfile *f, struct row_ref *row, struct error *err)
 	int got = rowfile_start(f, err) == 0 ? rowscan_start(&f->scan, f->source, 1, err) : -1;
 	if (got == 0)
 		got = rowscan_next(&f->scan, row, 0, err);
-	f->at = UINT64_MAX; /* go_to() seeks */
 	if (got == ROWSCAN_END)
 		return error_set(err, ERROR_DATA, f->path, "is empty: no header line");
 	return got == ROWSCAN_ROW ? 1 : -1;
 }
 
-int rowfile_next(struct rowfile *f, struct row_ref *row, struct error *err)
+/* ---- rows by number ---- */
+
+static size_t image_bytes(const struct rowfile *f)
+{
+	return row_label_bytes(f->index->syntax) + f->index->syntax.pixels;
+}
+
+void rowfile_keep(struct rowfile *f, uint64_t *left)
+{
+	const struct index *ix = f->index;
+	uint64_t bytes;
+	if (ix->packing == SOURCE_PLAIN || !row_is_image(ix->syntax) || ix->rows == 0 ||
+	    __builtin_mul_overflow(ix->rows, image_bytes(f) + 1, &bytes) || bytes > *left)
+		return;
+	/* Memory is taken from the system only where rows are written. */
+	f->kept = calloc(ix->rows, image_bytes(f) + 1);
+	*left -= f->kept ? bytes : 0;
+}
+
+/* NULL: rows are not kept. The first byte says whether this one is there. */
+static char *kept_row(const struct rowfile *f, uint64_t row)
+{
+	return f->kept && row < f->index->rows ? f->kept + row * (image_bytes(f) + 1) : NULL;
+}
+
+static int read_row(struct rowfile *f, struct row_ref *row, struct error *err)
 {
 	int got = rowscan_next(&f->scan, row, 0, err);
 	if (got == ROWSCAN_END)
 		return error_set(err, ERROR_DATA, f->path,
 				 "holds fewer rows than its index: was it changed?");
-	f->at += got == ROWSCAN_ROW;
-	return got == ROWSCAN_ROW ? 0 : -1;
+	if (got != ROWSCAN_ROW)
+		return -1;
+	char *kept = kept_row(f, f->at);
+	if (kept && row->len == image_bytes(f)) {
+		memcpy(kept + 1, row->data, row->len);
+		*kept = 1;
+	}
+	f->at++;
+	return 0;
+}
+
+static int rowfile_seek(struct rowfile *f, uint64_t row, struct error *err)
+{
+	struct row_ref passed;
+	uint64_t every = f->index->every;
+	if ((f->aside || f->at > row || f->at / every != row / every) &&
+	    index_seek(f->index, f->source, &f->scan, row, &f->at, err) != 0)
+		return -1;
+	f->aside = 0;
+	while (f->at < row)
+		if (read_row(f, &passed, err) != 0)
+			return -1;
+	return 0;
+}
+
+int rowfile_next(struct rowfile *f, struct row_ref *row, struct error *err)
+{
+	const char *kept = kept_row(f, f->at);
+	if (kept && *kept) {
+		size_t bytes = image_bytes(f);
+		*row = (struct row_ref){.data = kept + 1,
+					.len = bytes,
+					.raw_len = bytes,
+					.offset = f->index->place->offset + f->at * bytes,
+					.line = f->at + 1};
+		f->at++;
+		f->aside = 1;
+		return 0;
+	}
+	if (f->aside && rowfile_seek(f, f->at, err) != 0)
+		return -1;
+	return read_row(f, row, err);
 }
 
 int rowfile_go_to(struct rowfile *f, uint64_t row, struct error *err)
 {
-	struct row_ref passed;
-	int fresh = !f->source;
-	if (fresh && rowfile_start(f, err) != 0)
+	if (!f->source && rowfile_start(f, err) != 0)
 		return -1;
 	if (source_check_unchanged(f->source, &f->index->identity, err) != 0)
 		return -1;
-	uint64_t every = f->index->every;
-	if ((fresh || f->at > row || f->at / every != row / every) &&
-	    index_seek(f->index, f->source, &f->scan, row, &f->at, err) != 0)
-		return -1;
-	while (f->at < row)
-		if (rowfile_next(f, &passed, err) != 0)
-			return -1;
+	const char *kept = kept_row(f, row);
+	if (!kept || !*kept)
+		return rowfile_seek(f, row, err);
+	f->aside |= f->at != row;
+	f->at = row;
 	return 0;
 }
 

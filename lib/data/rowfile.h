@@ -20,6 +20,8 @@ struct rowfile {
 	struct rowscan scan;   /* of the row given last */
 	struct source *source; /* open while rows are read, or NULL */
 	uint64_t at;           /* the row that rowfile_next() gives next */
+	int aside;             /* scan does not stand there */
+	char *kept;            /* see rowfile_keep() */
 };
 
 /* The format of a file's rows if none is given: that of its index, whether the index fits the file
@@ -35,7 +37,10 @@ int rowfile_look(const char *path, struct row_syntax *syntax, struct error *err)
 int rowfile_open(struct rowfile *f, const char *path, struct row_syntax syntax,
 		 const struct rowfile_options *options, struct error *err);
 void rowfile_close(struct rowfile *f);
-/* Gives back descriptor and memory until the next read, so that thousands may be open. After an
+/* From now on rows that were read stay in memory until rowfile_close(), if the file is packed, its
+ * rows are images, and all of them take no more than *left bytes, which become fewer by that. */
+void rowfile_keep(struct rowfile *f, uint64_t *left);
+/* Gives back descriptor and buffers until the next read, so that thousands may be open. After an
  * error, too: where it stands is not known any more. */
 void rowfile_rest(struct rowfile *f);
 

@@ -743,6 +743,117 @@ static void test_index_directory(void **state)
 	schema_free(s);
 }
 
+/* ---- images that are kept ---- */
+
+#define IMAGES 3000
+#define PIXELS 16
+
+static unsigned char pixel_of(size_t image, size_t at)
+{
+	return (unsigned char)((image * 31 + at * at * 7) ^ (image >> 5));
+}
+
+static void write_images(void)
+{
+	const unsigned char head[] = {0, 0, 8, 2, 0, 0, IMAGES >> 8, IMAGES & 255, 0, 0, 0, PIXELS};
+	const unsigned char labels[] = {0, 0, 8, 1, 0, 0, IMAGES >> 8, IMAGES & 255};
+	char beside[128];
+	snprintf(path[0], sizeof path[0], "%s/images.gz", scratch);
+	snprintf(beside, sizeof beside, "%s/labels", scratch);
+	FILE *f = fopen(beside, "wb");
+	assert_non_null(f);
+	fwrite(labels, 1, sizeof labels, f);
+	gzFile z = gzopen(path[0], "wb");
+	gzwrite(z, head, sizeof head);
+	for (size_t i = 0; i < IMAGES; i++) {
+		fputc((int)(i & 1), f);
+		for (size_t k = 0; k < PIXELS; k++)
+			gzputc(z, pixel_of(i, k));
+	}
+	gzclose(z);
+	fclose(f);
+}
+
+static struct dataset *open_images(const struct schema *s, uint64_t keep_max)
+{
+	const char *paths[] = {path[0]};
+	struct dataset_options o = {.paths = paths, .path_count = 1, .keep_max = keep_max};
+	struct dataset *ds;
+	struct error err = {0};
+	if (dataset_open(&ds, s, &o, &err) != 0)
+		fail_msg("%s: %s", err.place, err.text);
+	return ds;
+}
+
+static void check_images(struct dataset *ds, struct rows *rows, uint64_t begin, uint64_t length)
+{
+	struct error err = {0};
+	if (dataset_read(ds, begin, length, rows, &err) != 0)
+		fail_msg("%s: %s", err.place, err.text);
+	assert_int_equal(rows->count, length);
+	for (size_t i = 0; i < length; i++) {
+		assert_int_equal(rows->row[i], begin + i);
+		assert_true(rows->label[i] == (float)((begin + i) & 1));
+		for (size_t k = 0; k < PIXELS; k++)
+			assert_true(rows->dense[i * PIXELS + k] ==
+				    (float)pixel_of(begin + i, k) / 255.0f);
+	}
+}
+
+/* Zeros in place of the file's bytes, and the old time: only who reads it again sees that. */
+static void blank_file(void)
+{
+	struct stat st;
+	char zero[4096] = {0};
+	int fd = open(path[0], O_WRONLY | O_CLOEXEC);
+	assert_int_equal(fstat(fd, &st), 0);
+	for (off_t at = 0; at < st.st_size; at += (off_t)sizeof zero) {
+		off_t left = st.st_size - at;
+		size_t len = left < (off_t)sizeof zero ? (size_t)left : sizeof zero;
+		assert_int_equal(pwrite(fd, zero, len, at), len);
+	}
+	assert_int_equal(futimens(fd, (struct timespec[]){st.st_atim, st.st_mtim}), 0);
+	close(fd);
+}
+
+static void test_images_are_kept(void **state)
+{
+	(void)state;
+	write_images();
+	struct schema *s = make((struct schema_options){.format = "idx", .pixels = PIXELS});
+	struct rows rows = {0};
+	struct error err = {0};
+	struct dataset *ds = open_images(s, IMAGES * (PIXELS + 1));
+	/* Some from memory, then from the file where its scan does not stand, and back. */
+	check_images(ds, &rows, 1000, 100);
+	check_images(ds, &rows, 1050, 100);
+	check_images(ds, &rows, 1000, 10);
+	check_images(ds, &rows, 1010, 1);
+	check_images(ds, &rows, 900, 300);
+	check_images(ds, &rows, 2990, 10);
+	check_images(ds, &rows, 0, IMAGES);
+	blank_file();
+	check_images(ds, &rows, 500, 2000);
+	check_images(ds, &rows, 0, IMAGES);
+	/* Another file, though all rows are in memory. */
+	assert_int_equal(truncate(path[0], 100), 0);
+	assert_int_equal(dataset_read(ds, 0, 1, &rows, &err), -1);
+	assert_int_equal(err.code, ERROR_DATA);
+	assert_string_equal(err.place, path[0]);
+	assert_string_equal(err.text, "was changed while in use");
+	dataset_close(ds);
+	/* A byte too little. */
+	write_images();
+	ds = open_images(s, IMAGES * (PIXELS + 1) - 1);
+	check_images(ds, &rows, 0, IMAGES);
+	blank_file();
+	assert_int_equal(dataset_read(ds, 0, IMAGES, &rows, &err), -1);
+	assert_int_equal(err.code, ERROR_DATA);
+	dataset_close(ds);
+	rows_free(&rows);
+	schema_free(s);
+}
+
 /* The same rows through a pipe, gzip or not, as through the index. */
 static void test_stream(void **state)
 {
@@ -965,6 +1076,7 @@ int main(void)
 		TEST(test_files_that_are_no_text),
 		TEST(test_bad_rows_are_counted_once),
 		TEST(test_two_files_are_one),
+		TEST(test_images_are_kept),
 		TEST(test_numbers),
 		TEST(test_places),
 		TEST(test_rowfile),
