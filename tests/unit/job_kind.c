@@ -15,6 +15,7 @@ static char none[] = "", own[] = "./train", bsp[] = "bsp", asp[] = "asp", sums[]
 static const struct job jobs[] = {{.sync = bsp, .trainer = none, .trainer_kind = loop},
 				  {.sync = sums, .trainer = none, .trainer_kind = loop},
 				  {.sync = bsp, .trainer = own, .trainer_kind = loop},
+				  {.sync = sums, .trainer = own, .trainer_kind = loop},
 				  {.sync = bsp, .trainer = own, .trainer_kind = each},
 				  {.sync = asp, .trainer = own, .trainer_kind = rows}};
 #define KINDS (sizeof jobs / sizeof *jobs)
@@ -23,9 +24,9 @@ static const struct job jobs[] = {{.sync = bsp, .trainer = none, .trainer_kind =
 static void each_job_has_one(void **state)
 {
 	(void)state;
-	static const struct job more[] = {{.sync = sums, .trainer = own, .trainer_kind = loop},
+	static const struct job more[] = {{.sync = sums, .trainer = own, .trainer_kind = each},
 					  {.sync = asp, .trainer = none, .trainer_kind = rows}};
-	assert_string_equal(job_kind(&more[0])->name, "loop");
+	assert_string_equal(job_kind(&more[0])->name, "each");
 	assert_string_equal(job_kind(&more[1])->name, "servers");
 }
 
@@ -33,15 +34,17 @@ static void the_table_is_exact(void **state)
 {
 	(void)state;
 	static const struct job_kind expected[] = {
-		{"servers", "worker", NULL, 0, GIVEN_BATCHES, HOLD_SERVERS, LEAD_IN_SERVER, CUT_PARTS, 0, 1,
+		{"servers", "worker", NULL, 0, GIVEN_BATCHES, HOLD_SERVERS, LEAD_IN_SERVER, CUT_PARTS, 0, 0, 1,
 		 DEADLINE_CUT, DEADLINE_FINISH, NULL, NULL, NULL},
-		{"allreduce", "worker", NULL, 0, GIVEN_BATCHES, HOLD_REPLICAS, LEAD_ALONE, CUT_PARTS, 0, 1,
+		{"allreduce", "worker", NULL, 0, GIVEN_BATCHES, HOLD_REPLICAS, LEAD_ALONE, CUT_PARTS, 0, 0, 1,
 		 DEADLINE_CUT, DEADLINE_FINISH, NULL, "", NULL},
-		{"loop", "agent", "", 1, GIVEN_WORDS, HOLD_TRAINERS, LEAD_ALONE, CUT_SAVED, 1, 0,
+		{"loop", "agent", "", 1, GIVEN_WORDS, HOLD_TRAINERS, LEAD_ALONE, CUT_SAVED, 0, 1, 0,
 		 DEADLINE_SAVE, DEADLINE_TRAINED, "", "", ""},
-		{"each", "agent", "", 1, GIVEN_SHARD, HOLD_NOBODY, LEAD_NONE, CUT_NONE, 0, 0,
+		{"sums", "agent", "", 1, GIVEN_WORDS, HOLD_REPLICAS, LEAD_ALONE, CUT_SAVED, 1, 0, 0,
+		 DEADLINE_SAVE, DEADLINE_TRAINED, NULL, "", NULL},
+		{"each", "agent", "", 1, GIVEN_SHARD, HOLD_NOBODY, LEAD_NONE, CUT_NONE, 0, 0, 0,
 		 DEADLINE_READY, DEADLINE_FINISH, NULL, "", NULL},
-		{"rows", "agent", "", 1, GIVEN_ROWS, HOLD_NOBODY, LEAD_NONE, CUT_NONE, 0, 0,
+		{"rows", "agent", "", 1, GIVEN_ROWS, HOLD_NOBODY, LEAD_NONE, CUT_NONE, 0, 0, 0,
 		 DEADLINE_READY, DEADLINE_FINISH, NULL, "", NULL},
 	};
 	assert_int_equal(KINDS, sizeof expected / sizeof *expected);
@@ -54,6 +57,7 @@ static void the_table_is_exact(void **state)
 		assert_int_equal(k->holds, e->holds);
 		assert_int_equal(k->lead, e->lead);
 		assert_int_equal(k->cut, e->cut);
+		assert_int_equal(k->sums, e->sums);
 		assert_int_equal(k->goes_back, e->goes_back);
 		assert_int_equal(k->backup, e->backup);
 		assert_int_equal(k->cut_limit, e->cut_limit);
@@ -74,7 +78,8 @@ static void facts_fit_together(void **state)
 		assert_int_equal(k->lead == LEAD_NONE, k->cut == CUT_NONE);
 		assert_int_equal(k->lead == LEAD_NONE, k->holds == HOLD_NOBODY);
 		assert_int_equal(k->lead == LEAD_IN_SERVER, k->holds == HOLD_SERVERS);
-		assert_int_equal(k->cut == CUT_SAVED, k->holds == HOLD_TRAINERS);
+		assert_int_equal(k->cut == CUT_SAVED, k->holds == HOLD_TRAINERS || k->sums);
+		assert_true(!k->sums || k->holds == HOLD_REPLICAS);
 		assert_int_equal(k->goes_back, k->holds == HOLD_TRAINERS);
 		assert_int_equal(k->servers_stay == NULL, k->holds == HOLD_SERVERS);
 		assert_int_equal(k->foreign, k->given != GIVEN_BATCHES);
