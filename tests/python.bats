@@ -634,8 +634,12 @@ counted() {
 	said() { # WORDS: Python that may write to memory
 		rehearse --samples 9 --size 9 -- $python -c 'import mmap, os, sys
 def say(word):
-    os.write(int(os.environ["PACELINE_OUT"]), word.encode() + b"\n")
-    return os.read(int(os.environ["PACELINE_IN"]), 4096).decode()
+    tell(word)
+    answer = ""
+    while not answer.endswith("\n") or answer.splitlines()[-1].split()[0] not in ("ok", "err"):
+        some = os.read(int(os.environ["PACELINE_IN"]), 4096).decode()
+        answer += some or sys.exit(1)
+    return answer
 def tell(word): os.write(int(os.environ["PACELINE_OUT"]), word.encode() + b"\n")
 path = say("sums floats=3").split("path=")[1].split()[0]
 memory = mmap.mmap(os.open(path, os.O_RDWR), 12)

@@ -190,7 +190,7 @@ value() { # KEY of $output
 	expect <<-'END'
 		shard id=0 epoch=0 begin=0 length=10 lease=0 seed=0 skip=4 take=6
 		shard id=1 epoch=0 begin=10 length=10 lease=0 seed=0
-		ok generation=1 samples=30 shards=3 epochs=1 incarnation=1 shuffle=none batch=10
+		ok generation=1 samples=30 shards=3 epochs=1 incarnation=1 shuffle=none batch=10 samples-done=4
 		err code=fenced
 	END
 }
@@ -295,7 +295,7 @@ value() { # KEY of $output
 		ok
 		ok
 		ok shards=1
-		ok generation=1 samples=30 shards=3 epochs=1 incarnation=1 shuffle=none batch=10
+		ok generation=1 samples=30 shards=3 epochs=1 incarnation=1 shuffle=none batch=10 samples-done=6
 		shard id=1 epoch=0 begin=10 length=10 lease=0 seed=0
 		ok
 		ok
@@ -764,7 +764,7 @@ settle_here() { settle "$1" 1 "${@:3}" | sed "s/^settle /&boot=$2 /"; }
 		ok
 		err code=fenced
 		err code=fenced
-		ok generation=2 samples=40 shards=4 epochs=1 incarnation=2 shuffle=none batch=10
+		ok generation=2 samples=40 shards=4 epochs=1 incarnation=2 shuffle=none batch=10 samples-done=10
 		err code=fenced
 		err code=fenced
 		ok incarnation=3
