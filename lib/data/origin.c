@@ -20,8 +20,7 @@
 #define PIECE (1u << 20)
 
 struct file {
-	const char *path;
-	char *labels; /* the path, of a file of labels */
+	char *path;
 	struct source_identity identity;
 	uint64_t sum;
 };
@@ -73,32 +72,30 @@ static int origin_identify(const char *path, struct source_identity *out, struct
 static void origin_free_files(struct file *file, size_t count)
 {
 	for (size_t i = 0; file && i < count; i++)
-		free(file[i].labels);
+		free(file[i].path);
 	free(file);
 }
 
 /* Those that were named, then their files of labels; NULL: an error. */
 static struct file *origin_list(const struct origin_files *files, size_t *count, struct error *err)
 {
-	char name[PATH_MAX];
+	char labels[PATH_MAX];
 	*count = files->are_idx ? 2 * files->count : files->count;
 	struct file *list = calloc(*count + 1, sizeof *list);
-	for (size_t i = 0; list && i < *count; i++) {
-		list[i].path = files->file[i % files->count];
-		if (i < files->count)
-			continue;
-		if (image_label_file(list[i].path, name, sizeof name, err) != 0) {
-			origin_free_files(list, *count);
-			return NULL;
+	int result = list ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; result == 0 && i < *count; i++) {
+		const char *path = files->file[i % files->count];
+		if (i >= files->count) {
+			result = image_label_file(path, labels, sizeof labels, err);
+			path = labels;
 		}
-		if (!(list[i].path = list[i].labels = strdup(name))) {
-			origin_free_files(list, *count);
-			list = NULL;
-		}
+		if (result == 0 && !(list[i].path = strdup(path)))
+			result = error_set(err, ERROR_OS, path, "out of memory");
 	}
-	if (!list)
-		error_set(err, ERROR_OS, NULL, "out of memory");
-	return list;
+	if (result == 0)
+		return list;
+	origin_free_files(list, *count);
+	return NULL;
 }
 
 /* ---- the file of records ---- */

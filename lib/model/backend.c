@@ -66,9 +66,9 @@ int model_device_is_card(const char *name)
 
 int model_device_ok(const char *name)
 {
-	const char *rest = name + 4;
 	if (strncmp(name, "cuda", 4) != 0)
 		return strcmp(name, "cpu") == 0 || strcmp(name, "auto") == 0;
+	const char *rest = name + 4;
 	int cards = 0;
 	for (long last = -1; *rest == (cards ? '+' : ':') && strcmp(rest, "+tf32") != 0; cards++) {
 		size_t digits = strspn(rest + 1, "0123456789");

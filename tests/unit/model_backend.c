@@ -333,11 +333,14 @@ static void devices(void **unused)
 {
 	(void)unused;
 	static const char *const right[] = {"cpu", "auto", "cuda", "cuda:0", "cuda:17",
-					    "cuda+tf32", "cuda:1+tf32"};
+					    "cuda+tf32", "cuda:1+tf32", "cuda:0+2+tf32",
+					    "cuda:0+1+2+3+4+5+6+7+8+9+10+11+12+13+14+15"};
 	static const char *const wrong[] = {"",       "gpu",     "cuda:",   "cuda:x", "cuda:1x",
 					    "cuda:-1", "cuda:1234", "cuda0", "CPU",
 					    "cuda+", "cuda+tf32x", "cuda:+tf32", "auto+tf32",
-					    "cuda+tf32:1", "c", "cud"};
+					    "cuda+tf32:1", "c", "cud", "cuda:2+2", "cuda:2+0",
+					    "cuda:0+", "cuda:0+tf32+1", "cuda+1",
+					    "cuda:0+1+2+3+4+5+6+7+8+9+10+11+12+13+14+15+16"};
 	for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++)
 		assert_true(model_device_ok(right[i]));
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)

@@ -1,7 +1,7 @@
 /*
- * plugin: a model on one card.  All work of a batch is queued in one stream, in the
- * order of the calls; the host waits only at the end.  So what the host writes for the card is
- * written once a batch, and lies in pinned memory.
+ * plugin: a model on one card.  All work of a batch is queued in one stream, in the order of the
+ * calls; the host waits only at the end.  So what the host writes for the card is written once a
+ * batch, and lies in pinned memory.
  *
  * While the card computes, the host brings the rows of the next batch, if it is known (slot).  That
  * is most of what a model of images or of numbers has copied: of 4096 samples of 784 numbers for
@@ -331,6 +331,8 @@ static int slot_sort(struct plugin *p, struct slot *s, struct queue *q, struct e
 {
 	struct occurrences o;
 	size_t bytes = s->unique * sizeof(uint32_t);
+	if (s->unique == 0 || s->is_sorted)
+		return 0;
 	if (bytes > p->counts.bytes) {
 		free(p->counts.at);
 		p->counts.bytes = 0;
@@ -338,8 +340,6 @@ static int slot_sort(struct plugin *p, struct slot *s, struct queue *q, struct e
 			return cuda_error(err, ERROR_OS, "", "out of memory");
 		p->counts.bytes = bytes;
 	}
-	if (s->unique == 0 || s->is_sorted)
-		return 0;
 	occurrences_sort(&o, s->host.sorted, (uint32_t *)p->counts.at, s->host.offset,
 			 s->host.index, s->count, s->unique);
 	queue_to_card(q, s->card.sorted, s->host.sorted, occurrences_bytes(s->keys, s->unique));
