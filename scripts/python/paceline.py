@@ -184,7 +184,8 @@ class Batch:
     progress    the same as a part of all: from 0 up to 1
     steps       how many steps of a schedule are due behind this batch: Batches.steps in all. Usually 1
     loss        set it: the mean loss over the batch, a number or a tensor of one
-    samples     behind sum() or allreduce(): how many rows all ranks together have summed
+    samples     behind sum() or allreduce(): how many rows all ranks together have summed. 0: nobody had rows,
+                and what the script changes in state behind it is taken back when the batch is done
     """
 
     __slots__ = ("iteration", "size", "accum", "lr_scale", "epoch", "samples_done", "progress", "loss", "samples",
@@ -300,6 +301,7 @@ class Batch:
             if self.samples is None:
                 raise Error("iteration %d ended without batch.sum() or allreduce(): a rank without rows says it, too, "
                             "or its parameters are no longer those of the others" % self.iteration)
+            source._put_back()
             return
         if source.collective:
             self._tell_unweighed()
@@ -362,6 +364,8 @@ class Batches:
         self.batch: Optional[Batch] = None  # the one that was given last
         self.collective = collective
         self._sums: Any = None  # with sums=
+        self._state: Optional[_State] = None
+        self._before: Optional[Dict[str, Any]] = None  # a step that does not count: the state before it
         self._all = self._global = 0  # rows of all epochs; rows of a batch of all ranks; 0: not known
         self._epoch = 0
         self._best: Optional[_Best] = None
@@ -451,6 +455,13 @@ class Batches:
 
     def _pause(self, seconds: Optional[float]) -> None:
         pass
+
+    def _put_back(self) -> None:
+        """The script makes a step of the sum of no rows, too: its momentum moves the parameters. And a
+        rank whose rows went to others can't tell before, so ranks would differ if some left it out."""
+        before, self._before = self._before, None
+        if before is not None and self._state is not None:
+            self._state.put(before)
 
     def _next(self) -> Optional[Batch]:
         raise NotImplementedError
@@ -666,7 +677,8 @@ class _AgentBatches(Batches):
         samples, done = int(values.get("samples") or batch.size), int(values.get("samples-done") or self._done)
         self._done = done + samples
         epoch = values.get("epoch")
-        return self._place(batch, int(epoch) if epoch else None, samples, done, int(values.get("samples-all") or self._all))
+        return self._place(batch, int(epoch) if epoch else None, samples, done,
+                           int(values.get("samples-all") or self._all))
 
     def _step(self, batch: Batch, asks: bool) -> None:
         """With asks the word for the next batch goes out with this one's: the two answers wake us
@@ -878,6 +890,9 @@ class _State:
 
             # What a state_dict() holds beside tensors is the script's own business, and its own file.
             state = torch.load(path, map_location="cpu", weights_only=False)
+        self.put(state, path)
+
+    def put(self, state: Mapping[str, Any], path: str = "a copy") -> None:
         for name, thing in self._objects.items():
             if name in state:
                 thing.load_state_dict(state[name])
@@ -1015,7 +1030,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
             raise Error("samples=%d, size=%d, epochs=%d: that is no number of rows" % (samples, size, epochs))
         if rank == 0:
             _say("no agent here: %d rows in batches of %d, %d times, nothing is saved" % (samples, size, epochs))
-        return _with(_LocalBatches(samples, size, epochs, seed, rank, world, collective), sums, kept_best)
+        return _with(_LocalBatches(samples, size, epochs, seed, rank, world, collective), sums, kept, kept_best)
     try:
         reads, writes = int(words[0] or ""), int(words[1] or "")
         for descriptor in reads, writes:  # a child of the trainer may have something else there
@@ -1029,7 +1044,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
                     "starts N ranks" % words) from None
     _end_with_statuses(collective)
     return _with(_AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples,
-                               kept if background else None), sums, kept_best)
+                               kept if background else None), sums, kept, kept_best)
 
 
 def _tell_not_collective() -> None:
@@ -1092,8 +1107,8 @@ def _ranks() -> Tuple[int, int]:
     return 0, 1
 
 
-def _with(source: Batches, sums: Any, best: Optional[_Best]) -> Batches:
-    source._best = best
+def _with(source: Batches, sums: Any, state: Optional[_State], best: Optional[_Best]) -> Batches:
+    source._state, source._best = state, best
     if sums is not None:
         source._sums = _Arrays(source, sums) if isinstance(sums, int) else _Gradients(source, sums)
     return source
@@ -1107,7 +1122,10 @@ def _sum(batch: Batch, loss: Any, arrays: Any = None) -> Any:
         raise Error("batch.sum() is for batches(sums=model), allreduce() for batches(sums=N)")
     if loss is not None:
         batch.loss = loss
-    return source._sums.sum(batch) if arrays is None else source._sums.sum(batch, arrays)
+    summed = source._sums.sum(batch) if arrays is None else source._sums.sum(batch, arrays)
+    if not batch.samples and source._state is not None:
+        source._before = source._state.copy()
+    return summed
 
 
 def allreduce(arrays: Any, batch: Batch, loss: Any = None) -> Any:

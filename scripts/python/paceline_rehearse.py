@@ -499,14 +499,15 @@ class Rehearsal:
         members = [rank for rank in self.ranks if rank.holds is not None]
         samples = {rank: sum(r.count for r in rank.holds or []) for rank in members}
         parts = [array("f", rank.memory[:]) for rank in members if rank.memory is not None and samples[rank]]
-        sums = array("f", map(sum, zip(*parts)) if parts else bytes(4 * self.floats))
-        offset = 4 * self.floats * (self.iteration % 2)
-        os.pwrite(self.result, sums.tobytes(), offset)
+        where: Dict[str, object] = {}  # as in a job: there is no sum of no rows
+        if parts:
+            offset = 4 * self.floats * (self.iteration % 2)
+            os.pwrite(self.result, array("f", map(sum, zip(*parts))).tobytes(), offset)
+            where = {"path": self.path(self.result), "offset_bytes": offset}
         self.trained()
         for rank in members:
             rank.holds = rank.asks = None
-            self.say(rank, "ok", iteration=self.iteration, samples=sum(samples.values()), path=self.path(self.result),
-                     offset_bytes=offset)
+            self.say(rank, "ok", iteration=self.iteration, samples=sum(samples.values()), **where)
 
     def silent(self) -> str:
         owing = [rank for rank in self.ranks if not rank.asks and not rank.closed]
