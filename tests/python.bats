@@ -649,6 +649,8 @@ memory = mmap.mmap(os.open(path, os.O_RDWR), 12)
 	[[ $output == *"rank 0, line 5: floats 1 to 2 have changed since they were said to be final"* ]]
 	run -65 said 'say("next empty=1"); say("final begin=1 count=3")'
 	[[ $output == *"rank 0, line 3: final begin=1 count=3"* ]]
+	run -65 said 'say("next empty=1"); say("final begin=one count=3")'
+	[[ $output == *"rank 0, line 3: a field of final is no number, or too large"* ]]
 	run -65 said 'say("next")'
 	[[ $output == *"this one has not, or it said next without empty=1"* ]]
 	run -65 said 'say("sums floats=3")'

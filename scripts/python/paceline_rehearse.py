@@ -208,7 +208,10 @@ class Rehearsal:
                 continue
             if rank.asks is not None:
                 raise Broken("%s: %s before %s was answered" % (rank.place(), kind, rank.asks))
-            self.word(rank, kind, fields)
+            try:
+                self.word(rank, kind, fields)
+            except (ValueError, OverflowError):
+                raise Broken("%s: a field of %s is no number, or too large" % (rank.place(), kind)) from None
 
     def word(self, rank: Rank, kind: str, fields: Dict[str, str]) -> None:
         if kind == "next":
