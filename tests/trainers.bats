@@ -495,6 +495,22 @@ stopping_job() {
 	[ "$(ls behind | wc -l)" -eq 2 ]
 }
 
+@test "agent: summed gradients: a trainer says enough, and all end with the same state" {
+	needs_python
+	sed '/samples = int/a\        if NAME == "w1" and int(answer["iteration"]) >= 12: ask("enough why=good")' \
+		"$BATS_TEST_DIRNAME/counting-trainer.py" >enough.py
+	mkdir behind
+	printf '%s\n' JOB=stops SAMPLES=600 WORKERS=3 BATCH=20,shard:4 EPOCHS=200 SYNC=allreduce \
+		"TRAINER='cd $T/behind && exec python3 $T/enough.py 600 0.01'" >job.env
+	run_job >out 2>err
+	[ "$(last out ended)" = enough ]
+	[ "$(last out restarts)" -eq 0 ]
+	cmp behind/w0.counts behind/w1.counts
+	cmp behind/w0.counts behind/w2.counts
+	[ "$(last out samples)" -eq "$(awk '{ n += $1 } END { print n }' behind/w0.counts)" ]
+	cmp <(od -An -v -w8 -t u8 "$(last out checkpoint)"/w*/counts | tr -d ' ') behind/w0.counts
+}
+
 @test "agent: a rank dies after it was enough: all go back and train on, until it is enough again" {
 	needs_python
 	stopping_job CHECKPOINT=end

@@ -257,8 +257,8 @@ void begins_step(struct gate *g)
 			begins_again(g, w);
 }
 
-/* The worker, if it is a member that says what it begins; NULL: it was refused. */
-static struct worker *beginner(struct gate *g, const struct gate_who *who)
+/* The worker, if it is a member that says what it begins, or sums; NULL: it was refused. */
+static struct worker *beginner(struct gate *g, const struct gate_who *who, int may_sum)
 {
 	struct worker *w;
 
@@ -268,7 +268,7 @@ static struct worker *beginner(struct gate *g, const struct gate_who *who)
 		effect_err(g, who->token, "fenced", "not a member");
 		return NULL;
 	}
-	if (is_beginner(w))
+	if (is_beginner(w) || (may_sum && states_are(g)))
 		return w;
 	effect_err(g, who->token, "bad-request", "it has not joined with begins=1");
 	return NULL;
@@ -283,7 +283,7 @@ static int is_early(const struct gate *g, const struct worker *w, const struct g
 
 void gate_take_part(struct gate *g, const struct gate_who *who, const struct gate_batch *batch)
 {
-	struct worker *w = beginner(g, who);
+	struct worker *w = beginner(g, who, 0);
 
 	if (!w)
 		return;
@@ -320,13 +320,15 @@ void gate_take_part(struct gate *g, const struct gate_who *who, const struct gat
 
 void gate_enough(struct gate *g, const struct gate_who *who)
 {
-	struct worker *w = who->worker ? beginner(g, who) : NULL;
+	struct worker *w = who->worker ? beginner(g, who, 1) : NULL;
 
 	if (who->worker && !w)
 		return;
 	g->enough = 1;
 	effect_ok(g, who->token, NULL, "%s", "");
-	if (w)
+	/* Those whose gradients replicas sum hear it with the answer to a push: so all members of that
+	 * sum end with the same state. */
+	if (w && !states_are(g))
 		begins_tell(g, w);
 	units_step(g);
 }

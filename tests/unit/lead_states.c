@@ -54,6 +54,8 @@ static void add_answer(const struct gate_effect *e)
 		add(" save %s", e->worker);
 	if (e->attempt)
 		add(" give %llu", (unsigned long long)(e->attempt & UINT32_MAX));
+	if (e->enough)
+		add(" enough");
 	if (e->save || e->attempt)
 		add(" at %llu", (unsigned long long)e->iteration);
 	add(e->ok ? " ok %s\n" : " err %s: %s\n", e->ok ? e->fields : e->code, e->fields);
@@ -183,6 +185,13 @@ static void end(const char *worker)
 	struct gate_who w = who(worker, 1);
 
 	gate_end(gate, &w);
+}
+
+static void enough(const char *worker, uint64_t generation)
+{
+	struct gate_who w = who(worker, generation);
+
+	gate_enough(gate, &w);
 }
 
 static void serve(size_t replica)
@@ -577,6 +586,21 @@ static void one_that_has_ended_saves(void **state)
 	expect("cut 1 of w0\n5 save w0 at 1 ok wait=1\n");
 }
 
+/* It says so before its push or after it: in both cases all of that sum end behind it. */
+static void all_of_a_sum_end_when_it_is_enough(void **state)
+{
+	(void)state;
+	two();
+	enough("w1", 7);
+	enough("w0", 1);
+	push("w0", 1, 1, 10);
+	enough("w1", 1);
+	expect("5 err fenced: not a member\n6 ok \n8 ok \n");
+	push("w1", 1, 1, 10);
+	expect("settle 1\napply 1\n7 enough ok iteration=2 applied=1 samples=20 round=#2\n"
+	       "9 enough ok iteration=2 applied=1 samples=20 round=#2\nsum 2 of 2\n");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -599,6 +623,7 @@ int main(void)
 		TEST(before_the_first_iteration_nobody_saves),
 		TEST(without_a_trainer_nothing_is_saved),
 		TEST(one_that_has_ended_saves),
+		TEST(all_of_a_sum_end_when_it_is_enough),
 	};
 
 	deaf = 9;
