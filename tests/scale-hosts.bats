@@ -106,7 +106,7 @@ one_three_two() {
 	run -64 on h0 trainctl drain --run-dir /tmp/run
 	# Both at once: the second one is not taken into use again by the first.
 	on h2 pkill -STOP -x worker
-	start one on h0 trainctl drain h1 --run-dir /tmp/run
+	start one on h0 trainctl drain h1 --within 2 --run-dir /tmp/run
 	one=$PID
 	wait_for '[ "$(logged "^scale ")" -eq 1 ]'
 	run -0 on h0 trainctl drain h2 --within 3 --run-dir /tmp/run
@@ -122,6 +122,10 @@ one_three_two() {
 	further
 	scale --hosts h0,h1
 	[ "$(hosts_of worker)" = "w0@h0 w1@h1 w2@h0 " ]
+	# How long the first notice gave h1 is over.
+	late=$(logged '^warning .* has not left h1 in time')
+	run -0 on h0 trainctl drain h1 --run-dir /tmp/run
+	[ "$(logged '^warning .* has not left h1 in time')" -eq "$late" ]
 	to_end
 }
 

@@ -66,7 +66,6 @@ struct sup_host {
 	double since, probe_at; /* clock_mono(): it has its state since; the next probe */
 	double probed, heard;   /* clock_mono(): the last probe began; it answered last */
 	double avoided;         /* clock_mono(): it is avoided until then; 0: it is not */
-	int drained;            /* it was asked to be left (sup_scale_drain()), and is or will be */
 	double leave_by;        /* clock_mono(): HOST_LEAVES: what is there then is killed; 0: never */
 	double doubted;         /* clock_mono(): a node there is silent since; 0: none is */
 	double answer_by;       /* clock_mono(): the end waits for its answer until then; 0: no */

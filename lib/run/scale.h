@@ -113,9 +113,11 @@ struct sup_scale {
  * answered when it is done, or refused. -1: it is refused at once; rq was answered. */
 int sup_scale_want(struct supervisor *s, uint64_t workers, uint64_t servers, const char *reason,
 		   struct request *rq);
-/* The same, and those hosts only, by their names with commas between them; NULL: as they are. */
-int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t servers, const char *hosts,
-			 const char *reason, struct request *rq);
+struct sup_wish;
+/* The same, and those hosts only, by their names with commas between them; NULL: as they are. Returns
+ * NULL if it was refused. */
+struct sup_wish *sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t servers,
+				      const char *hosts, const char *reason, struct request *rq);
 /* The same: all hosts that are used but this one. What still runs there after `within` seconds
  * (0: no limit) is killed. -1: there is no such host; rq was not answered. */
 int sup_scale_drain(struct supervisor *s, const char *host, double within, struct request *rq);
@@ -178,6 +180,8 @@ struct sup_wish {
 	struct supervisor *sup;
 	struct sup_sizes want; /* 0: as many as there are */
 	unsigned char *hosts;  /* a byte for each host; NULL: as they are */
+	struct sup_host *drained; /* one that is to be left; NULL: none is named */
+	double leave_by;	  /* what that host gets as leave_by */
 	char reason[SCALE_REASON_MAX];
 	struct request *rq; /* NULL: nobody waits */
 };

@@ -30,7 +30,6 @@ static int scale_hosts_add(const struct supervisor *s, const char *name, unsigne
 	size_t i = h ? (size_t)(h - s->hosts.host) : 0;
 	if (h && i >= s->hosts.first) {
 		hosts[i] = 1;
-		h->drained = 0;
 		return 0;
 	}
 	if (h)
@@ -140,10 +139,24 @@ int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
 
 /* ---- a change ---- */
 
+/* What asks for this host to be left, now or later; NULL: nothing. */
+static const struct sup_wish *scale_hosts_drains(const struct sup_host *h)
+{
+	const struct sup_wish *w = h->sup->scale.wishes;
+	while (w && w->drained != h)
+		w = w->next;
+	return w;
+}
+
 static void scale_hosts_set(struct supervisor *s, const unsigned char *wanted)
 {
 	for (size_t i = s->hosts.first; i < s->hosts.count; i++) {
 		struct sup_host *h = &s->hosts.host[i];
+		const struct sup_wish *drains = scale_hosts_drains(h);
+		if (wanted[i])
+			h->leave_by = 0;
+		else if (drains)
+			h->leave_by = drains->leave_by;
 		sup_host_set_use(h, host_use_next(h->use, wanted[i], 0));
 	}
 }
@@ -254,7 +267,8 @@ static void scale_hosts_move(struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	size_t to = sup_host_choice(n);
-	if (!sup_node_runs(n) || n->end_wanted || scale_hosts_is_last(n) || to == s->hosts.count || to == n->at ||
+	if (!sup_node_runs(n) || n->end_wanted || scale_hosts_is_last(n) ||
+	    to == s->hosts.count || to == n->at ||
 	    (s->hosts.host[n->at].use == HOST_USED && to != n->home))
 		return;
 	n->restart.from = clock_mono(); /* its rows are given back, and no shard is held for it */
@@ -329,22 +343,25 @@ int sup_scale_drain(struct supervisor *s, const char *host, double within, struc
 {
 	struct sup_host *drained = scale_hosts_find(s, host);
 	char names[SCALE_HOSTS_MAX] = "", reason[SCALE_REASON_MAX];
+	double leave_by = within > 0 ? clock_mono() + within : 0;
 	size_t len = 0;
 	if (!drained)
 		return -1;
-	drained->drained = 1;
-	drained->leave_by = within > 0 ? clock_mono() + within : 0;
+	if (drained->use == HOST_LEAVES)
+		drained->leave_by = leave_by;
 	EACH_HOST (h, s, s->hosts.first) {
-		if (h->drained || h->use != HOST_USED || sup_is_more_host(h) || len >= sizeof names)
+		if (h == drained || scale_hosts_drains(h) || h->use != HOST_USED ||
+		    sup_is_more_host(h) || len >= sizeof names)
 			continue;
 		int n = snprintf(names + len, sizeof names - len, "%s%s", len ? "," : "",
 				 h->place->host);
 		len += n > 0 ? (size_t)n : 0;
 	}
 	snprintf(reason, sizeof reason, "%.100s is drained", host);
-	if (sup_scale_want_hosts(s, 0, 0, names, reason, rq) != 0) {
-		drained->drained = 0;
-		drained->leave_by = 0;
+	struct sup_wish *w = sup_scale_want_hosts(s, 0, 0, names, reason, rq);
+	if (w) {
+		w->drained = drained;
+		w->leave_by = leave_by;
 	}
 	return 0;
 }

@@ -161,29 +161,29 @@ static void scale_wish_cancelled(struct request *rq, void *arg)
 int sup_scale_want(struct supervisor *s, uint64_t workers, uint64_t servers, const char *reason,
 		   struct request *rq)
 {
-	return sup_scale_want_hosts(s, workers, servers, NULL, reason, rq);
+	return sup_scale_want_hosts(s, workers, servers, NULL, reason, rq) ? 0 : -1;
 }
 
-int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t servers,
-			 const char *names, const char *reason, struct request *rq)
+struct sup_wish *sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t servers,
+				      const char *names, const char *reason, struct request *rq)
 {
 	struct sup_scale_refusal why;
 	struct sup_wish *w = sup_wish_add(s, &(struct sup_sizes){workers, servers}, reason);
 	if (!w) {
 		if (rq)
 			request_err(rq, "no-memory", "out of memory");
-		return -1;
+		return NULL;
 	}
 	w->rq = rq;
 	if ((names && sup_scale_hosts_parse(s, names, &w->hosts, &why) != 0) ||
 	    sup_scale_check(s, w, &why) != 0) {
 		sup_wish_refuse(w, &why);
-		return -1;
+		return NULL;
 	}
 	if (rq)
 		request_defer(rq, scale_wish_cancelled, w);
 	sup_kick(s);
-	return 0;
+	return w;
 }
 
 uint64_t sup_scale_servers_wanted(const struct supervisor *s)
