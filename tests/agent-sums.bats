@@ -157,3 +157,25 @@ under_way() {
 		"$(awk -v k="$iteration" '$1 == "resume" { n = $3 } # it may have come later than w1
 			$1 == "sum" && $2 <= k { n += $3 } END { print n }' w0.out)" ]
 }
+
+@test "enough is said while the lead is gone: the next one hears it, and the ranks end alike" {
+	queue --epochs 3
+	replica
+	lead
+	rank w0 0.5
+	rank w1 0.5
+	wait_for 'came 2'
+	kill -9 "$LEAD"
+	wait "$LEAD" || :
+	touch enough
+	sleep 1 # both have computed, and said it
+	lead --expect 2
+	wait_for '[[ $(ask lead.sock members) == *"w0 "*"state=ended"*"w1 "*"state=ended"* ]]'
+	ask lead.sock finish >/dev/null
+	for pid in "$AGENT_w0" "$AGENT_w1"; do
+		ended "$pid"
+		[ "$status" -eq 0 ]
+	done
+	cmp w0.counts w1.counts
+	[[ $(ask shardd.sock stat) != *" todo=0 "* ]]
+}

@@ -4,7 +4,7 @@ committed sum is added to the counts. So with SYNC=allreduce all ranks must have
 
     counting-trainer.py ROWS [SECONDS]
 
-SECONDS is how long a batch takes (0). The counts are its state: they are saved, resumed and given to others as
+SECONDS is how long a batch takes (0). Once there is a file `enough` it says so. The counts are its state: they are saved, resumed and given to others as
 words of agent(1) say. At the end they are written to ID.counts, a line for each row. What was resumed, and the
 iteration of each sum, goes to standard output. It ends with 1 if a sum has not as many rows as samples.
 """
@@ -84,7 +84,7 @@ def main():
     with open(room["path"], "r+b") as file:
         memory = mmap.mmap(file.fileno(), int(room["bytes"]))
     gradient = memoryview(memory).cast("f")
-    mine = []
+    mine, enough = [], None
     while True:
         records = ask("next empty=1")
         state = records[-1][1].get("state")
@@ -105,6 +105,8 @@ def main():
             gradient[row] += 1.0
         if SECONDS:
             time.sleep(SECONDS)
+        if not enough and os.path.exists("enough"):
+            enough = ask("enough why=told")
         half = ROWS // 2
         WRITES.write("final begin=%d count=%d\n" % (half, ROWS - half))
         answer = ask("sum loss=0.5")[-1][1]

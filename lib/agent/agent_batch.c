@@ -319,11 +319,14 @@ static int agent_batch_read_iteration(struct agent *a, struct error *err)
 
 static int on_joined(struct agent *a, struct error *err)
 {
-	if (a->options.replica)
-		return agent_sums_joined(a, err);
-	a->phase = PHASE_IN;
-	int result = agent_batch_read_iteration(a, err);
-	agent_batch_obey(a);
+	int result;
+	if (a->options.replica) {
+		result = agent_sums_joined(a, err);
+	} else {
+		a->phase = PHASE_IN;
+		result = agent_batch_read_iteration(a, err);
+		agent_batch_obey(a);
+	}
 	return result == WORK_OK ? agent_say_enough(a, err) : result;
 }
 
@@ -426,7 +429,6 @@ static int agent_batch_on_answer(struct agent *a, struct error *err)
 	default:
 		return WORK_OK;
 	}
-	return WORK_OK;
 }
 
 /* Handles an `err`. If the loss is not finite, the message names the rows. */

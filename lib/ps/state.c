@@ -209,14 +209,16 @@ static void fetch_done(const struct fork_result *forked, void *fetch)
 	int ok = forked->ok && fcntl(f->fd, F_ADD_SEALS, SEALS) == 0 && fstat(f->fd, &st) == 0 &&
 		 (uint64_t)st.st_size == s.length;
 
+	const char *why = forked->ok ? "it is not as long as was said, or can't be sealed" : forked->why;
+
 	if (!ok)
-		log_say(LOG_LEVEL_WARNING, "no state from %s: %s", f->path, forked->why);
+		log_say(LOG_LEVEL_WARNING, "no state from %s: %s", f->path, why);
 	for (struct ask *a = f->asks, *next; a; a = next) {
 		next = a->next;
 		if (ok)
 			state_pass(&s, a->rq);
 		else
-			request_err(a->rq, "no-state", "%s: %s", f->path, forked->why);
+			request_err(a->rq, "no-state", "%s: %s", f->path, why);
 		free(a);
 	}
 	if (ok) {
