@@ -146,6 +146,7 @@ static int states_fill(struct gate *g, struct worker *w)
 	w->join_token = 0;
 	w->is_due = 1;
 	w->tried = given->attempt;
+	w->beginning = g->beginnings;
 	return 1;
 }
 
@@ -191,7 +192,8 @@ void gate_given(struct gate *g, const struct gate_who *who, uint64_t attempt, in
 
 /* ---- entering ---- */
 
-/* Before the first iteration any state is as good as another: the first worker's is everybody's. */
+/* Before the first iteration any state is as good as another: the first worker's is everybody's. What
+ * others have, or have given, was of an earlier beginning. */
 void states_begin(struct gate *g)
 {
 	struct worker *first = NULL;
@@ -202,8 +204,13 @@ void states_begin(struct gate *g)
 		if (states_waits(g, w) && (!first || worker_order(&w, &first) < 0))
 			first = w;
 	}
-	if (first)
-		first->version = g->applied;
+	if (!first)
+		return;
+	for (struct worker *w = g->workers; w; w = w->hh.next)
+		w->version = GATE_NO_STATE;
+	g->given = (struct given){0};
+	first->version = g->applied;
+	first->beginning = ++g->beginnings;
 }
 
 /* At any time but while a settle is out: then it is not known where the lead will be. */
@@ -275,7 +282,8 @@ void gate_state(struct gate *g, const struct gate_who *who, uint64_t version)
 		return;
 	if (w->state != WORKER_OUT) /* what it has now may be anything */
 		worker_out(g, w, "it joins again");
-	w->version = version;
+	int is_old = g->applied == 0 && g->beginnings && w->beginning != g->beginnings;
+	w->version = is_old ? GATE_NO_STATE : version;
 }
 
 /* ---- cuts ---- */

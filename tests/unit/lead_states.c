@@ -259,6 +259,25 @@ static void who_is_expected_is_waited_for(void **state)
 	expect("1 ok iteration=0 members=1\nsum 0 of 1\n");
 }
 
+/* At iteration 0 each has begun with a state of its own: that of whoever is the first again is everybody's. */
+static void after_all_have_gone_one_begins_again(void **state)
+{
+	(void)state;
+	open_gate(1, NULL);
+	enter("w0", 1, NONE);
+	enter("w2", 1, NONE); /* w0 gives with its next answer, after the first sum */
+	expect("1 ok iteration=0 members=1\nsum 0 of 1\n");
+	gate_replica_gone(gate, 0);
+	serve(0);
+	enter("w2", 2, NONE);
+	expect("2 err fenced: its replica r0 is gone\n3 ok iteration=0 members=1\nsum 0 of 1\n");
+	enter("w0", 2, 0);
+	expect("");
+	push("w2", 2, 0, 10);
+	expect("settle 0\napply 0\n5 give 3 at 1 ok iteration=1 applied=1 samples=10 round=#2\n"
+	       "sum 1 of 1\n");
+}
+
 /* ---- joining ---- */
 
 static void a_joiner_is_filled_and_enters_at_once(void **state)
@@ -606,6 +625,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(the_first_is_everybodys),
 		TEST(who_is_expected_is_waited_for),
+		TEST(after_all_have_gone_one_begins_again),
 		TEST(a_joiner_is_filled_and_enters_at_once),
 		TEST(a_second_joiner_gets_the_same_state),
 		TEST(a_joiner_that_dies_holds_nobody),
