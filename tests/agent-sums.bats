@@ -126,6 +126,25 @@ under_way() {
 	grep -q 'refused: starting over' w1.err
 }
 
+@test "a new lead has the one rank that has the state, though its trainer is between two batches" {
+	queue --epochs 2
+	replica
+	lead
+	rank w0 0.02
+	under_way
+	touch linger
+	wait_for '[ "$(tail -n 1 w0.out | cut -d " " -f 2)" = "$(ask lead.sock stat | field iteration)" ]'
+	kill -9 "$LEAD"
+	wait "$LEAD" || :
+	lead
+	wait_for '[ "$(ask lead.sock stat | field members)" = 1 ]'
+	rank w1 0.02
+	wait_for '[[ $(ask lead.sock members) == *"w1 "*"state=joining"* ]]'
+	rm linger
+	ends_exact 2 w0 w1
+	grep -q "^resume [1-9]" w1.out
+}
+
 @test "a replica that is stopped holds up the sum, and nothing else" {
 	queue --epochs 2
 	replica

@@ -4,7 +4,8 @@ committed sum is added to the counts. So with SYNC=allreduce all ranks must have
 
     counting-trainer.py ROWS [SECONDS]
 
-SECONDS is how long a batch takes (0). Once there is a file `enough` it says so. The counts are its state: they are saved, resumed and given to others as
+SECONDS is how long a batch takes (0). Once there is a file `enough` it says so; while there is a file `linger` it
+takes its time between two batches. The counts are its state: they are saved, resumed and given to others as
 words of agent(1) say. At the end they are written to ID.counts, a line for each row. What was resumed, and the
 iteration of each sum, goes to standard output. It ends with 1 if a sum has not as many rows as samples.
 """
@@ -121,6 +122,8 @@ def main():
                 total += int(cell)
         if total != samples:
             sys.exit("iteration %s: a sum of %d rows, not %d" % (answer["iteration"], total, samples))
+        while os.path.exists("linger"):
+            time.sleep(0.02)
     with open(NAME + ".counts", "w") as file:
         file.writelines("%d\n" % n for n in counts)
 

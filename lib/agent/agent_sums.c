@@ -5,9 +5,9 @@
  *
  * Parameters are in the trainers, and all that are at one iteration have the same.  So an agent that
  * is out joins again with the iteration that its trainer has, also while the trainer still
- * computes: its rows are no longer its own, so that gradient is pushed as one of no rows.  If the
- * lead is further, the trainer either gets the one sum that it lacks, or loads the state of another
- * trainer.
+ * computes: its rows are no longer its own, so that gradient is pushed as one of no rows; and while
+ * it steps, or does whatever it does before its next word.  If the lead is further, the trainer either
+ * gets the one sum that it lacks, or loads the state of another trainer.
  */
 #include "agent/agent_internal.h"
 
@@ -278,11 +278,16 @@ int agent_sums_pushed(struct agent *a, struct error *err)
 
 /* ---- joining ---- */
 
+static int sums_has_state(const struct agent *a)
+{
+	return a->sums.is_whole && a->sums.incarnation == a->lead.incarnation;
+}
+
 void agent_sums_add_join(const struct agent *a, struct record_out *o)
 {
 	const struct sums *s = &a->sums;
 	record_add(o, "replica", record_get(call_greeting(s->part.talk.call), "id"));
-	if (s->is_whole && s->incarnation == a->lead.incarnation)
+	if (sums_has_state(a))
 		record_add_u64(o, "version", s->version);
 }
 
@@ -312,6 +317,10 @@ int agent_sums_joined(struct agent *a, struct error *err)
 	a->phase = PHASE_OUT;
 	if (record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0)
 		return error_wrap(err, a->options.lead);
+	if (from && a->word == WORD_NONE) { /* who knows when it will load that: nobody waits so long */
+		s->is_whole = 0;
+		return WORK_FENCED;
+	}
 	if (from)
 		return s->is_open ? ask_state(a, from, err) : WORK_OK;
 	if (record_get(r, "step")) {
@@ -321,9 +330,9 @@ int agent_sums_joined(struct agent *a, struct error *err)
 		if (record_u64(r, "step", 0, UINT64_MAX, &s->step.round, err) != 0 ||
 		    record_u64(r, "samples", 0, UINT64_MAX, &s->step.samples, err) != 0)
 			return error_wrap(err, a->options.lead);
-		return WORK_OK;
+		return s->is_whole || a->word != WORD_NONE ? WORK_OK : WORK_FENCED;
 	}
-	if (s->is_whole && s->incarnation == a->lead.incarnation && s->version != iteration)
+	if (sums_has_state(a) && s->version != iteration)
 		return error_set(err, ERROR_SOFTWARE, a->options.lead,
 				 "lets %s in at iteration %llu, but its trainer is at %llu",
 				 a->options.meter.id, (unsigned long long)iteration,
@@ -376,9 +385,9 @@ int agent_sums_out(struct agent *a, struct error *err)
 		agent_answer_state(a, "wait");
 	if (result != WORK_OK)
 		return result == WORK_WAIT ? WORK_OK : result;
-	/* Between a sum and the next word, or while it loads, its state is nothing yet. */
+	/* Others wait for who is being filled, so its trainer must be there to load what comes. */
 	if (!s->began || s->loading || s->filling || a->resume_due ||
-	    (a->word == WORD_NONE && !a->given) || clock_mono() < s->retry_at)
+	    (a->word == WORD_NONE && !sums_has_state(a)) || clock_mono() < s->retry_at)
 		return WORK_OK;
 	return agent_join(a, err);
 }
