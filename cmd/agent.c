@@ -16,7 +16,7 @@
 #define PROGRAM "agent"
 
 static struct {
-	const char *shards, *lead, *replica, *resume, *rank;
+	const char *shards, *lead, *replica, *spare, *resume, *rank;
 	struct option_list env;
 	uint64_t batch, ahead;
 	double grace;
@@ -46,6 +46,9 @@ static const struct option_row option_rows[] = {
 	 .help = "the socket of the lead (ps-server --lead-only); required except for filters"},
 	{.name = "replica", .kind = OPTION_TEXT, .target = &opt.replica, .arg = "SOCKET",
 	 .help = "the socket of the replica on this host (ps-server --sums), which sums gradients"},
+	{.name = "spare", .kind = OPTION_TEXT, .target = &opt.spare, .arg = "SOCKET",
+	 .help = "be a spare: COMMAND gets ready, and waits until trainctl, at this socket, has a place "
+		 "(needs --replica)"},
 	{.name = "monitor", .kind = OPTION_TEXT, .target = &node.meter.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
@@ -163,6 +166,7 @@ static int check_filter(struct error *err)
 		return error_set(err, ERROR_USAGE, "--each", "needs no --lead");
 	const char *needs = opt.resume	     ? "--resume"
 			    : opt.replica    ? "--replica"
+			    : opt.spare	     ? "--spare"
 			    : opt.rank	     ? "--rank"
 			    : opt.seen_batch ? "--batch"
 			    : opt.seen_ahead ? "--ahead"
@@ -188,6 +192,8 @@ static int agent_main_check_options(struct agent_options *o, char **command, str
 				 "is for --each");
 	if (is_filter() && check_filter(err) != 0)
 		return -1;
+	if (opt.spare && !opt.replica)
+		return error_set(err, ERROR_USAGE, "--spare", "needs --replica");
 	for (size_t i = 0; i < opt.env.count; i++)
 		if (command_env_check(opt.env.item[i], err) != 0)
 			return -1;
@@ -279,6 +285,7 @@ int main(int argc, char **argv)
 					.shards = opt.shards,
 					.lead = opt.lead,
 					.replica = opt.replica,
+					.spare = opt.spare,
 					.resume = opt.resume,
 					.command = command,
 					.batch = opt.batch,

@@ -341,11 +341,13 @@ static int worker_train(const struct names *servers, const struct names *files,
 /* 1: there is a place, or none was to be waited for; 0: there is none. */
 static int wait_for_place(struct error *err)
 {
-	const struct spare_options spare = {
+	struct spare spare = {
 		.path = opt.spare, .id = node.meter.id, .wait_seconds = node.wait, .stop = &stop};
 	if (!opt.spare)
 		return 1;
-	int result = spare_wait(&spare, &opt.batch, err);
+	int result = spare_wait(&spare, err);
+	if (result == WORK_OK)
+		opt.batch = spare.batch;
 	return result < 0 ? -1 : result == WORK_OK;
 }
 

@@ -271,6 +271,21 @@ for batch in $all: batch.rows"
 	[[ $output == *"the checkpoint is given up: the agent says: err code=no-file: x: can't be found"*"[[4]]" ]]
 }
 
+@test "a spare is told its rank with its place: RANK is set, and rank 0 keeps the best state" {
+	run -0 env RANK=3 PACELINE_STATE="$T" python3 - <<-'END'
+		import os, paceline
+		(a, b), (c, d) = os.pipe(), os.pipe()
+		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d))
+		os.write(b, b"ok state=wait\nplace rank=0\nbatch iteration=1 size=1\nrange begin=4 length=1\nok\n")
+		os.write(b, b"ok\nok iteration=2\nok state=end\n")
+		batches = paceline.batches(state={}, best="score:max")
+		for batch in batches:
+		    batches.report(score=float(batch.rows[0]))
+		print(os.environ["RANK"], os.listdir("best"))
+	END
+	[[ $output == *"0 ['state.pickle']" ]]
+}
+
 @test "torch: a state with more than tensors in it is loaded, also where torch.load() is strict" {
 	need torch
 	run -0 $python - <<-'END'

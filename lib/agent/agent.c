@@ -33,6 +33,13 @@ static int agent_take_held(const struct piece *p, void *owner, struct error *err
 	return stock_knows(&a->stock, p->id) ? 0 : stock_add(&a->stock, p, err);
 }
 
+void agent_size(struct agent *a, uint64_t batch)
+{
+	actions_start(&a->actions, a->options.meter.id, batch);
+	a->actions.log = a->options.meter.log;
+	a->actions.owner = a->options.meter.owner;
+}
+
 int agent_new(struct agent **out, const struct agent_options *options, struct error *err)
 {
 	const struct agent_options *o = options;
@@ -53,10 +60,11 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 							.answer_seconds = o->answer_seconds,
 							.stop = o->stop,
 							.once = 1};
+	a->spare = (struct spare){
+		.path = o->spare, .id = o->meter.id, .wait_seconds = o->wait_seconds, .stop = o->stop};
+	a->place = o->spare ? PLACE_NONE : PLACE_KNOWN;
 	boot_id(a->boot);
-	actions_start(&a->actions, o->meter.id, o->batch);
-	a->actions.log = o->meter.log;
-	a->actions.owner = o->meter.owner;
+	agent_size(a, o->batch);
 	shards.owner = a;
 	agent_sums_start(a);
 	if (agent_resume(a, err) != 0 || shards_new(&a->shards, &shards, err) != 0 ||
@@ -79,6 +87,7 @@ void agent_free(struct agent *a)
 	words_end(&a->words);
 	conversation_close(&a->lead);
 	agent_sums_free(a);
+	spare_close(&a->spare);
 	shards_free(a->shards);
 	meter_free(a->meter);
 	stock_free(&a->stock);
@@ -98,6 +107,7 @@ enum {
 	POLL_WAKE,
 	POLL_LEAD,
 	POLL_REPLICA,
+	POLL_SPARE,
 	POLL_SHARDS,
 	POLL_ROWS,
 	POLL_SAVED,
@@ -179,6 +189,7 @@ static void agent_wait_event(struct agent *a, struct pollfd p[POLLS])
 	poll_set(&p[POLL_WAKE], a->options.wake, a->stop_at <= 0, POLLIN);
 	poll_set(&p[POLL_LEAD], conversation_fd(&a->lead), 1, POLLIN);
 	poll_set(&p[POLL_REPLICA], conversation_fd(&a->sums.part.talk), 1, POLLIN);
+	poll_set(&p[POLL_SPARE], spare_fd(&a->spare), a->word == WORD_NEXT, POLLIN);
 	poll_set(&p[POLL_ROWS], a->rows ? rows_pipe_fd(a->rows) : -1, 1, POLLIN);
 	poll_set(&p[POLL_SAVED], a->save.reading ? saved_files_fd(a->save.reading) : -1, 1, POLLIN);
 	poll_set(&p[POLL_SHARDS], shards_fd(a->shards), shards_asked(a->shards), POLLIN);

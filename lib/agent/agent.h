@@ -33,6 +33,7 @@ struct agent_options {
 	const char *shards;  /* socket of shardd */
 	const char *lead;    /* of the lead; filters have none, and nothing to resume */
 	const char *replica; /* of the replica of this host, which sums; NULL: trainers do so */
+	const char *spare;   /* of trainctl, which has a place for it one day; NULL: it has one */
 	const char *resume;  /* directory of the checkpoint to go on from; NULL: from nothing */
 	struct command_options command; /* without resume, talks */
 	struct rows_text *rows; /* rows for its standard input; NULL: none; the caller's */

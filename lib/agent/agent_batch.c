@@ -596,7 +596,7 @@ int agent_advance(struct agent *a, struct error *err)
 			result = agent_batch_step(a, err);
 		/* Requests for later batches are sent when nobody waits. */
 		if (result == WORK_OK && a->phase != PHASE_ENDED && !a->given &&
-		    a->phase != PHASE_READY && a->cut.rows == 0)
+		    a->phase != PHASE_READY && a->cut.rows == 0 && a->place != PLACE_NONE)
 			result = ask_pieces(a, err);
 		if (result != WORK_OK)
 			return result;

@@ -16,6 +16,7 @@
 #include "work/conversation.h"
 #include "work/lead_client.h"
 #include "work/part_client.h"
+#include "work/spare.h"
 
 enum phase {
 	PHASE_OUT,     /* no member */
@@ -161,6 +162,8 @@ struct agent {
 	uint64_t samples, samples_done; /* of all in this iteration; in the model before it; only under BSP */
 	struct save save;
 	struct sums sums;
+	struct spare spare;
+	enum { PLACE_NONE, PLACE_NEW, PLACE_KNOWN } place; /* NEW: the trainer is to be told its rank */
 	struct look look;
 	char *resume;    /* what the trainer is to go on from; NULL: nothing */
 	char *resume_of; /* who saved it */
@@ -185,6 +188,9 @@ struct agent {
 	} spin[SPINS];
 	double stop_at; /* when a stop was seen; 0: none was */
 };
+
+/* agent.c: rows of a batch, until an action says another number. */
+void agent_size(struct agent *a, uint64_t batch);
 
 /* agent_batch.c. As in trainer.c, all return WORK_OK or what ends this life. */
 int agent_connect(struct agent *a, struct error *err);

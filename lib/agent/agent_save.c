@@ -173,6 +173,10 @@ void agent_save_tell(struct agent *a)
 {
 	char line[RECORD_LINE_MAX], path[64];
 	struct record_out o;
+	if (a->place == PLACE_NEW) {
+		words_put(&a->words, RECORD("place", F("rank", a->spare.rank)), NULL);
+		a->place = PLACE_KNOWN;
+	}
 	if (a->resume_due) {
 		put_resume(a, &o, line);
 		words_put(&a->words, &o, NULL);

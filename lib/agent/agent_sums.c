@@ -363,11 +363,27 @@ static void sums_late_step(struct agent *a)
 	sums_answer_nothing(a);
 }
 
+/* A spare whose trainer is ready asks for a place, or looks whether there is one. */
+static int sums_look_for_place(struct agent *a, struct error *err)
+{
+	if (a->place != PLACE_NONE || a->word != WORD_NEXT || (!a->sums.is_open && spare_fd(&a->spare) < 0))
+		return WORK_OK;
+	int result = spare_try(&a->spare, err);
+	if (result == WORK_END) /* the job needs no more */
+		return WORK_STOP;
+	if (result != WORK_OK)
+		return result == WORK_WAIT ? WORK_OK : result;
+	agent_size(a, a->spare.batch);
+	a->place = PLACE_NEW;
+	return WORK_OK;
+}
+
 int agent_sums_out(struct agent *a, struct error *err)
 {
 	struct sums *s = &a->sums;
-	if (s->floats == 0)
-		return WORK_OK;
+	int looked = s->floats > 0 ? sums_look_for_place(a, err) : WORK_OK;
+	if (s->floats == 0 || looked != WORK_OK)
+		return looked;
 	int result = sums_open(a, err);
 	if (result == WORK_OK && a->word == WORD_SUMS) {
 		char path[64];
@@ -386,7 +402,7 @@ int agent_sums_out(struct agent *a, struct error *err)
 	if (result != WORK_OK)
 		return result == WORK_WAIT ? WORK_OK : result;
 	/* Others wait for who is being filled, so its trainer must be there to load what comes. */
-	if (!s->began || s->loading || s->filling || a->resume_due ||
+	if (a->place == PLACE_NONE || !s->began || s->loading || s->filling || a->resume_due ||
 	    (a->word == WORD_NONE && !sums_has_state(a)) || clock_mono() < s->retry_at)
 		return WORK_OK;
 	return agent_join(a, err);

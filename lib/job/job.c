@@ -845,8 +845,9 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 		 "SYNC delay drops pushes, but what a TRAINER has trained is in its own parameters, "
 		 "and can't be dropped"},
 		{job_is_local(job), "PARTITIONS", "PARTITIONS=local is for the kit's own worker"},
-		{job->hot_spares > 0, "WORKERS spares",
-		 "WORKERS spares is for the kit's own worker: a TRAINER that ended starts again"},
+		{job->hot_spares > 0 && !kind->sums, "WORKERS spares",
+		 "WORKERS spares: where TRAINERs end, all of them begin again (SYNC=bsp), or it alone (each, "
+		 "rows), and a spare would spare nothing; SYNC=" JOB_ALLREDUCE " can have spares"},
 		{kind->lead == LEAD_NONE && strcmp(job->solution, "none") != 0, "SOLUTION",
 		 "SOLUTION decides on iterations, which only TRAINER_KIND=loop has"},
 	};

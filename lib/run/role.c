@@ -488,13 +488,19 @@ static void add_environment(struct argv *w, const struct sup_node *n)
 	const struct supervisor *s = n->sup;
 	char address[HOST_NAME_MAX_BYTES];
 	size_t rank = 0, local = 0, beside = 0, count = 0;
-	EACH_OF (other, s, n->role) {
+	EACH_OF (other, s, &role_agent) {
 		if (other == n) {
 			rank = count;
 			local = beside;
 		}
 		beside += other->at == n->at;
 		count++;
+	}
+	if (sup_node_is_spare(n)) { /* it is told its rank with its place */
+		rank = count + sup_rank(n);
+		local = beside;
+		EACH_OF (other, s, n->role)
+			local += other->number < n->number && other->at == n->at;
 	}
 	sup_trainers_address(s, address, sizeof address);
 	ADD_VARIABLE(w, "RANK=%zu", rank);
@@ -548,7 +554,9 @@ static void agent_words(struct argv *w, const struct sup_node *n, uint64_t life,
 		argv_format(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
 		if (job_kind(s->job)->sums)
 			add_socket(w, s, "--replica", sup_replica_of(n)->id);
-		if (saved_to_restore(s))
+		if (sup_node_is_spare(n)) /* it will need a newer state */
+			add_socket(w, s, "--spare", "trainctl");
+		else if (saved_to_restore(s))
 			argv_add(w, "--resume", saved_to_restore(s));
 		argv_u64(w, "--ahead", job->ahead);
 		add_report(w, job);
@@ -688,10 +696,10 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 		role_bring_file(f, n, "schema");
 		role_bring_file(f, n, "model");
 		bring_path(f, learnt);
-	} else if (n->role == &role_agent) {
+	} else if (n->role == &role_agent || n->role == &role_spare_agent) {
 		role_make_dir(f, n, "index");
 		role_make_dir(f, n, "checkpoints");
-		if (saved_to_restore(s))
+		if (n->role == &role_agent && saved_to_restore(s))
 			put_file(f->bring, f->path[1], saved_to_restore(s));
 	} else if (n->role->goes_back) {
 		role_make_dir(f, n, "checkpoints");
@@ -744,7 +752,12 @@ static uint64_t role_count_agents(const struct supervisor *s)
 
 static uint64_t role_count_spares(const struct supervisor *s)
 {
-	return s->job->hot_spares;
+	return job_kind(s->job)->foreign ? 0 : s->job->hot_spares;
+}
+
+static uint64_t role_count_spare_agents(const struct supervisor *s)
+{
+	return job_kind(s->job)->foreign ? s->job->hot_spares : 0;
 }
 
 static const char *launch_server(const struct job *job)
@@ -860,9 +873,21 @@ const struct role role_spare = {.name = "spare",
 				.where = WHERE_SPARE,
 				.ready = READY_ASKS,
 				.death = DEATH_FENCE};
+const struct role role_spare_agent = {.name = "spare",
+				      .program = "agent",
+				      .id = "s%u",
+				      .count = role_count_spare_agents,
+				      .words = agent_words,
+				      .template = launch_worker,
+				      .limits = worker_limits,
+				      .where = WHERE_SPARE,
+				      .ready = READY_ASKS,
+				      .death = DEATH_FENCE,
+				      .foreign = 1};
 const struct role *const roles[] = {&role_fabric,  &role_shardd, &role_monitor,
 				    &role_lead,    &role_replica, &role_server,
-				    &role_worker,  &role_agent,   &role_spare,   NULL};
+				    &role_worker,  &role_agent,   &role_spare,   &role_spare_agent,
+				    NULL};
 
 int sup_command(const struct sup_node *n, uint64_t life, int take_over, struct argv *argv,
 		struct error *err)

@@ -72,7 +72,7 @@ struct role {
 };
 
 extern const struct role role_fabric, role_shardd, role_monitor, role_lead, role_replica,
-	role_server, role_worker, role_agent, role_spare;
+	role_server, role_worker, role_agent, role_spare, role_spare_agent;
 /* In the order in which they are listed; NULL behind the last. */
 extern const struct role *const roles[];
 

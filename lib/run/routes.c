@@ -33,7 +33,7 @@ static char *routes_make(const struct supervisor *s, size_t *bytes)
 			routes_put(out, n->id, ".sock.standby",
 				   &s->hosts.host[n->restart.next.at]);
 	}
-	if (sup_first(s, &role_spare))
+	if (sup_first(s, sup_spares(s)))
 		routes_put(out, "trainctl", ".sock", &s->hosts.host[0]);
 	if (fclose(out) == 0)
 		return text;

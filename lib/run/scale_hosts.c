@@ -244,7 +244,7 @@ static void scale_hosts_give_up(struct supervisor *s)
 
 static int may_change_host(const struct sup_node *n)
 {
-	return (n->role == sup_trainers(n->sup) || n->role == &role_spare) && !n->leaving;
+	return (n->role == sup_trainers(n->sup) || sup_node_is_spare(n)) && !n->leaving;
 }
 
 /* Whether it is a trainer whose parameters no other one has now, but may have soon: all others are on
@@ -293,7 +293,7 @@ static int has_moved(const struct sup_node *n)
 	const struct supervisor *s = n->sup;
 	if (n->role == &role_server && !n->leaving && !n->joining)
 		return (!sup_scale_goes(n) && n->stage == STAGE_READY) || scale_hosts_is_late(s);
-	if (!may_change_host(n) || n->role == &role_spare || n->joining)
+	if (!may_change_host(n) || sup_node_is_spare(n) || n->joining)
 		return 1;
 	if (n->stage == STAGE_READY && !n->end_wanted)
 		return 1;

@@ -6,9 +6,14 @@
 #include <signal.h>
 #include <stdio.h>
 
+const struct role *sup_spares(const struct supervisor *s)
+{
+	return job_kind(s->job)->foreign ? &role_spare_agent : &role_spare;
+}
+
 int sup_node_is_spare(const struct sup_node *n)
 {
-	return n->role == &role_spare;
+	return n->role == sup_spares(n->sup);
 }
 
 /* ---- roles ---- */
@@ -31,13 +36,13 @@ static void swap_roles(struct sup_node *a, struct sup_node *b)
 
 static int is_to_go(const struct sup_node *n, uint64_t workers)
 {
-	return n->made_as == &role_worker && n->made_number >= workers;
+	return n->made_as == sup_trainers(n->sup) && n->made_number >= workers;
 }
 
 /* A worker in a place that stays, which leaves. */
 static struct sup_node *find_to_go(struct supervisor *s, uint64_t workers)
 {
-	EACH_OF (n, s, &role_worker)
+	EACH_OF (n, s, sup_trainers(s))
 		if (n->number < workers && is_to_go(n, workers))
 			return n;
 	return NULL;
@@ -46,7 +51,7 @@ static struct sup_node *find_to_go(struct supervisor *s, uint64_t workers)
 /* A worker in a place that goes, which stays. */
 static struct sup_node *find_to_stay(struct supervisor *s, uint64_t workers)
 {
-	EACH_OF (n, s, &role_worker)
+	EACH_OF (n, s, sup_trainers(s))
 		if (n->number >= workers && !is_to_go(n, workers))
 			return n;
 	return NULL;
@@ -61,7 +66,7 @@ void sup_spares_settle(struct supervisor *s, uint64_t workers)
 		stayer->number = number;
 		sup_roster_order(s);
 	}
-	EACH_OF (n, s, &role_spare)
+	EACH_OF (n, s, sup_spares(s))
 		if (is_to_go(n, workers))
 			n->leaving = 1;
 	sup_in_force_changed(s);
@@ -70,9 +75,9 @@ void sup_spares_settle(struct supervisor *s, uint64_t workers)
 struct sup_node *sup_spare_drops(struct sup_node *worker)
 {
 	struct supervisor *s = worker->sup;
-	if (worker->role != &role_worker || is_to_go(worker, s->scale.now.workers))
+	if (worker->role != sup_trainers(s) || is_to_go(worker, s->scale.now.workers))
 		return worker;
-	EACH_OF (n, s, &role_spare) {
+	EACH_OF (n, s, sup_spares(s)) {
 		if (!n->leaving)
 			continue;
 		sup_node_stop(n, SIGTERM);
@@ -100,7 +105,7 @@ void sup_spares_print(const struct supervisor *s, FILE *out)
 
 void sup_spare_restore(struct sup_node *n, int is_spare, uint32_t number)
 {
-	n->role = is_spare ? &role_spare : &role_worker;
+	n->role = is_spare ? sup_spares(n->sup) : sup_trainers(n->sup);
 	n->number = number;
 	sup_roster_order(n->sup);
 }
@@ -150,7 +155,7 @@ static void spare_answer(struct sup_node *n)
 {
 	struct request *rq = n->spare.rq;
 	n->spare.rq = NULL;
-	request_ok_record(rq, RECORD("ok", F("batch", sup_share(n))));
+	request_ok_record(rq, RECORD("ok", F("batch", sup_share(n)), F("rank", (uint64_t)sup_rank(n))));
 }
 
 static void spare_take_place(struct sup_node *n, struct sup_node *dead)
@@ -179,7 +184,7 @@ static int is_missed(const struct sup_node *n)
 static struct sup_node *find_waiting(const struct supervisor *s, const struct sup_node *missed)
 {
 	struct sup_node *found = NULL;
-	EACH_OF (n, s, &role_spare) {
+	EACH_OF (n, s, sup_spares(s)) {
 		const struct sup_host *h = sup_host_of(n);
 		if (!n->spare.rq || n->leaving || !sup_node_runs(n) || h->state != HOST_THERE)
 			continue;
@@ -193,7 +198,7 @@ static struct sup_node *find_waiting(const struct supervisor *s, const struct su
 /* The first worker that is missed. NULL: none. */
 static struct sup_node *find_missed(const struct supervisor *s)
 {
-	EACH_OF (n, s, &role_worker)
+	EACH_OF (n, s, sup_trainers(s))
 		if (is_missed(n))
 			return n;
 	return NULL;
@@ -204,7 +209,7 @@ void sup_spares_step(struct supervisor *s)
 	struct sup_node *missed, *spare;
 	while (!s->progress.all_done && (missed = find_missed(s)) && (spare = find_waiting(s, missed)))
 		spare_take_place(spare, missed);
-	EACH_OF (n, s, &role_spare)
+	EACH_OF (n, s, sup_spares(s))
 		if (!n->spare.given_up && !s->progress.all_done)
 			sup_node_want(n);
 }

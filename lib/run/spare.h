@@ -33,6 +33,8 @@ void sup_spares_step(struct supervisor *s);
 void sup_spare_asks(struct sup_node *n, struct request *rq);
 /* The spare has ended too often, or would end again: the job goes on without it. */
 void sup_spare_give_up(struct sup_node *n, const char *why);
+/* The role of spares: of workers of the kit, or of agents. */
+const struct role *sup_spares(const struct supervisor *s);
 int sup_node_is_spare(const struct sup_node *n);
 
 /* The job is to have only so many workers, with the ids of a job that begins with this number. So

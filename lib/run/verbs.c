@@ -331,7 +331,7 @@ static void do_apply(struct request *rq, void *owner)
 static void do_spare(struct request *rq, void *owner)
 {
 	struct sup_node *n = sup_find(owner, record_get(request_record(rq), "id"));
-	if (n && (sup_node_is_spare(n) || n->role == &role_worker))
+	if (n && (sup_node_is_spare(n) || n->role == sup_trainers(n->sup)))
 		sup_spare_asks(n, rq);
 	else
 		no_such_node(owner, rq);

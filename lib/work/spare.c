@@ -6,71 +6,74 @@
 #include "wire/call.h"
 #include "work/result.h"
 
-#include <string.h>
+#include <poll.h>
 
 #define PAUSE_SECONDS 0.1  /* between attempts to connect */
 #define GREETING_SECONDS 2 /* a supervisor that is stopped has a socket, too */
+#define TURN_MS 500        /* between looks at the flag that a signal sets */
 
-static int work_spare_stopped(const struct spare_options *o)
+int spare_fd(const struct spare *s)
 {
-	return o->stop && *o->stop;
+	return s->call ? call_fd(s->call) : -1;
 }
 
-static int work_spare_is_lost(const struct error *err)
+void spare_close(struct spare *s)
 {
-	return err->code == ERROR_UNAVAILABLE || err->code == ERROR_TEMPFAIL;
+	call_close(s->call);
+	s->call = NULL;
 }
 
-static int work_spare_ask(struct call *c, const struct spare_options *o, struct error *err)
+/* -1: ERROR_UNAVAILABLE or ERROR_TEMPFAIL: there is no supervisor now. */
+static int work_spare_ask(struct spare *s, struct error *err)
 {
-	return call_record(c, RECORD("spare", F("id", o->id)), NULL, 0, err);
+	if (call_open(&s->call, s->path, 0, GREETING_SECONDS, err) != 0)
+		return -1;
+	return call_record(s->call, RECORD("spare", F("id", s->id)), NULL, 0, err);
 }
 
-/* Waits for the answer. WORK_WAIT: the connection has gone. */
-static int work_spare_hear(struct call *c, const struct spare_options *o, uint64_t *batch,
-			   struct error *err)
+static int work_spare_take(struct spare *s, const struct record *r, struct error *err)
+{
+	if (!record_is(r, "ok"))
+		return WORK_END; /* the job is over, or knows no such spare */
+	if (record_u64(r, "batch", 1, NODE_BATCH_MAX, &s->batch, err) != 0 ||
+	    record_u64(r, "rank", 0, UINT64_MAX, &s->rank, err) != 0)
+		return error_wrap(err, s->path);
+	return WORK_OK;
+}
+
+int spare_try(struct spare *s, struct error *err)
 {
 	static struct record r; /* large */
-	double began = clock_mono();
-	for (;;) {
-		if (work_spare_stopped(o))
-			return WORK_STOP;
-		if (call_receive_turn(c, &r, began, err) == 0)
-			break;
-		if (err->code == ERROR_UNAVAILABLE)
+	double now = clock_mono();
+	if (s->deadline <= 0)
+		s->deadline = now + s->wait_seconds;
+	if (!s->call && now < s->retry_at)
+		return WORK_WAIT;
+	int result = s->call ? 0 : work_spare_ask(s, err);
+	if (result == 0) {
+		s->deadline = now + s->wait_seconds;
+		result = call_receive_within(s->call, &r, 0, err);
+		if (result != 0 && err->code == ERROR_TEMPFAIL)
 			return WORK_WAIT;
-		if (err->code != ERROR_TEMPFAIL)
-			return -1;
 	}
-	if (record_is(&r, "ok"))
-		return record_u64(&r, "batch", 1, NODE_BATCH_MAX, batch, err) == 0
-			       ? WORK_OK
-			       : error_wrap(err, o->path);
-	return WORK_END; /* refused: the job is over, or knows no such spare */
+	if (result == 0)
+		result = work_spare_take(s, &r, err);
+	else if ((err->code == ERROR_UNAVAILABLE || err->code == ERROR_TEMPFAIL) && now < s->deadline)
+		result = WORK_WAIT;
+	spare_close(s);
+	s->retry_at = now + PAUSE_SECONDS;
+	return result;
 }
 
-int spare_wait(const struct spare_options *o, uint64_t *batch, struct error *err)
+int spare_wait(struct spare *s, struct error *err)
 {
-	double deadline = clock_mono() + o->wait_seconds;
-	for (;;) {
-		struct call *c = NULL;
-		int result = WORK_WAIT;
-		if (work_spare_stopped(o))
-			return WORK_STOP;
-		if (call_open(&c, o->path, 0, GREETING_SECONDS, err) == 0) {
-			if (work_spare_ask(c, o, err) == 0) {
-				deadline = clock_mono() + o->wait_seconds;
-				result = work_spare_hear(c, o, batch, err);
-				if (result == WORK_WAIT)
-					deadline = clock_mono() + o->wait_seconds;
-			}
-			call_close(c);
-		} else if (!work_spare_is_lost(err))
-			return -1;
-		if (result != WORK_WAIT)
-			return result;
-		if (clock_mono() >= deadline)
-			return -1;
-		clock_sleep(PAUSE_SECONDS);
+	int result;
+	while (!*s->stop && (result = spare_try(s, err)) == WORK_WAIT) {
+		struct pollfd p = {.fd = spare_fd(s), .events = POLLIN};
+		poll(&p, 1, p.fd < 0 ? (int)(PAUSE_SECONDS * 1e3) : TURN_MS);
 	}
+	if (!*s->stop)
+		return result;
+	spare_close(s);
+	return WORK_STOP;
 }

@@ -10,16 +10,27 @@
 
 #include <stdint.h>
 
-struct spare_options {
+struct call;
+
+struct spare {
 	const char *path; /* socket of trainctl */
 	const char *id;
 	double wait_seconds;      /* longest time without a supervisor, which may come back */
-	const volatile int *stop; /* set by a signal: the wait ends */
+	const volatile int *stop; /* set by a signal: spare_wait() ends */
+	/* once there is a place: rows of a batch, the number among the workers */
+	uint64_t batch, rank;
+	/* private */
+	struct call *call;
+	double deadline, retry_at;
 };
 
-/* Waits for a place. WORK_OK: there is one, with a batch of so many rows. WORK_END: there is none
- * and will be none. WORK_STOP: *stop was set. -1: ERROR_UNAVAILABLE, no supervisor for
- * wait_seconds. */
-int spare_wait(const struct spare_options *options, uint64_t *batch, struct error *err);
+/* Asks, or looks for the answer. WORK_OK: there is a place. WORK_WAIT: not yet. WORK_END: there is
+ * none and will be none. -1: ERROR_UNAVAILABLE, no supervisor for wait_seconds. Unless it is
+ * WORK_WAIT, nothing is open any more. */
+int spare_try(struct spare *s, struct error *err);
+int spare_fd(const struct spare *s); /* for poll(2); -1: not connected */
+void spare_close(struct spare *s);
+/* Waits for a place. As spare_try(), and WORK_STOP: *stop was set. */
+int spare_wait(struct spare *s, struct error *err);
 
 #endif

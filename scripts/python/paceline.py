@@ -608,7 +608,9 @@ class _AgentBatches(Batches):
 
     def _obey(self, records: List[Tuple[str, Dict[str, str]]]) -> None:
         for kind, values in records:
-            if kind == "resume":
+            if kind == "place":  # of a spare
+                os.environ["RANK"] = values["rank"]
+            elif kind == "resume":
                 self._load(values["path"])
         for kind, values in records:
             if kind == "save":
@@ -904,13 +906,13 @@ class _Best:
     """The state at the best value so far of one that is reported, as a file of its own. The value is in
     the state itself, so that it goes back with it."""
 
-    def __init__(self, text: str, state: _State, writes: bool) -> None:
+    def __init__(self, text: str, state: _State) -> None:
         self.name, _, way = text.partition(":")
         if not self.name.isidentifier() or len(self.name) > 27 or way not in ("min", "max"):
             raise Error("best=%r: NAME:min or NAME:max of a value that the script reports" % text)
         self._sign = 1 if way == "min" else -1
         self._kept: Dict[str, Any] = {}
-        self._state, self._writes = state, writes
+        self._state = state
         state.add("best", _Dict(self._kept))
 
     def take(self, value: float) -> float:
@@ -919,7 +921,7 @@ class _Best:
             return best
         self._kept[self.name] = value
         place = os.environ.get("PACELINE_STATE")
-        if self._writes and place:
+        if place and os.environ.get("RANK", "0") in ("", "0"):  # a spare may have become rank 0
             try:
                 self._write(os.path.join(place, "best"))
             except Exception as error:  # a full disk is no reason to stop training
@@ -1020,7 +1022,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
         raise Error("best= needs state=: that is what is kept")
     if kept is not None:
         save, resume = kept.save, kept.load
-    kept_best = _Best(best, kept, rank == 0) if best is not None and kept is not None else None
+    kept_best = _Best(best, kept) if best is not None and kept is not None else None
     words = os.environ.get("PACELINE_IN"), os.environ.get("PACELINE_OUT")
     if words == (None, None):
         if samples is None:
