@@ -35,6 +35,8 @@ rank() {
 	printf -v "AGENT_$id" %s "$PID"
 }
 
+child_of() { cat "/proc/$1/task/$1/children"; }
+
 # came N: the lead has come so far.
 came() { [ "$(ask "$T/lead.sock" stat | field iteration)" -ge "$1" ] 2>/dev/null; }
 
@@ -143,6 +145,40 @@ under_way() {
 	rm linger
 	ends_exact 2 w0 w1
 	grep -q "^resume [1-9]" w1.out
+}
+
+@test "the last rank that has the parameters is told to go: it finishes its batch, gives them, and leaves" {
+	queue --epochs 2
+	replica
+	lead
+	rank w0 0.5
+	under_way 2
+	rank w1 0.02
+	wait_for '[[ $(ask lead.sock members) == *"worker=w1 "* ]]'
+	kill -TERM "$AGENT_w0"
+	ended "$AGENT_w0"
+	[ "$status" -eq 0 ]
+	ends_exact 2 w1
+	grep -q "^resume [1-9]" w1.out
+}
+
+@test "SIGTERM to the trainer, and to the trainer and its agent: the others go on, exactly" {
+	queue --epochs 2
+	replica
+	lead
+	rank w0 0.03
+	rank w1 0.03
+	rank w2 0.03
+	wait_for '[ "$(ask lead.sock stat | field members)" = 3 ]'
+	under_way
+	kill -TERM "$(child_of "$AGENT_w1")"
+	ended "$AGENT_w1"
+	[ "$status" -eq 143 ]
+	grep -q 'the trainer ended: signal 15' w1.err
+	kill -TERM "$AGENT_w2" "$(child_of "$AGENT_w2")"
+	ended "$AGENT_w2"
+	[ "$status" -eq 0 ]
+	ends_exact 2 w0
 }
 
 @test "a replica that is stopped holds up the sum, and nothing else" {

@@ -16,15 +16,19 @@ ranks_job() {
 node() { in_status "^node role=$2 id=$1 state=up "; }
 trainer_of() { cat "/proc/$(pid_of "$1")/task/$(pid_of "$1")/children" 2>/dev/null; }
 
-# all_exact OUT RANKS: the job is done, nobody went back, and each of RANKS has each row EPOCHS (4) times.
+# went_back N: so often all have gone back to a checkpoint; a job that goes on begins with one.
+went_back() { [ "$(grep '^rollback ' run/state/job.log | grep -vc 'the job goes on:')" -eq "$1" ]; }
+
+# all_exact OUT RANKS [EPOCHS]: the job is done, nobody went back, and each of RANKS has each row EPOCHS (4) times.
 all_exact() {
+	local epochs=${3-4}
 	wait $SUPERVISOR
 	[ "$(last "$1" state)" = done ]
-	[ "$(logged '^rollback ')" -eq 0 ]
+	went_back 0
 	[ "$(last "$1" repeated)" = 0 ]
-	[ "$(last "$1" samples)" = 2400 ]
+	[ "$(last "$1" samples)" = $((epochs * 600)) ]
 	[ "$(ls counts | tr '\n' ' ')" = "$2" ]
-	[ "$(cat counts/* | sort -u)" = 4 ]
+	[ "$(cat counts/* | sort -u)" = "$epochs" ]
 }
 
 @test "ranks: a spare takes a dead rank's place, who is a spare from then on; nobody goes back" {
@@ -62,4 +66,23 @@ all_exact() {
 	[ "$(trainer_of s0)" = "$spare" ]
 	all_exact second.out 's0.counts w1.counts '
 	grep -q '^rank 0$' run/state/logs/s0.log
+}
+
+# began ID LIFE: this process of it is a rank that trains.
+began() { grep -q "^event role=worker id=$1 kind=ready life=$2 " run/state/job.log; }
+
+@test "ranks: SIGTERM to an agent, its trainer, both, and to trainctl: nothing is trained twice" {
+	ranks_job EPOCHS=6
+	begin first
+	wait_for 'came_to 200'
+	kill -TERM "$(pid_of w1)"
+	wait_for 'began w1 1'
+	kill -TERM "$(pid_of w1)" "$(trainer_of w1)"
+	kill -TERM "$(trainer_of w2)"
+	wait_for 'began w1 2 && began w2 1'
+	kill -TERM $SUPERVISOR
+	ended $SUPERVISOR
+	[ "$status" -eq 143 ]
+	begin second
+	all_exact second.out 'w0.counts w1.counts w2.counts ' 6
 }

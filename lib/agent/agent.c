@@ -204,6 +204,14 @@ static void agent_wait_event(struct agent *a, struct pollfd p[POLLS])
 
 /* ---- a life ---- */
 
+/* The trainer ended as the agent was stopped: whoever ends a group of processes tells both. */
+static int was_stopped_too(const struct agent *a)
+{
+	const struct node_end *end = &a->command.end;
+	return a->command.ended && conversation_stopped(&a->lead) &&
+	       (end->signal ? end->signal == SIGTERM : end->status == 0 || end->status == 128 + SIGTERM);
+}
+
 /* The trainer ended, or closed its end, before it was told that there is no more. */
 static int gone(struct agent *a, struct error *err)
 {
@@ -213,6 +221,8 @@ static int gone(struct agent *a, struct error *err)
 	while (!command_ended(&a->command) && clock_mono() < until)
 		poll(&p, 1, milliseconds(until, clock_mono()));
 	const struct node_end *end = &a->command.end;
+	if (was_stopped_too(a))
+		return WORK_STOP;
 	if (a->half.code && !(a->command.ended && (end->signal || end->status))) {
 		*err = a->half;
 		return -1;
@@ -294,8 +304,8 @@ static int agent_live(struct agent *a, struct error *err)
 	int result = agent_advance(a, err);
 	words_send(&a->words);
 	while (result == WORK_OK) {
-		if (stop_now(a))
-			return WORK_STOP;
+		if (stop_now(a) && (result = agent_leave(a, err)) != WORK_OK)
+			return result;
 		if (clock_mono() >= agent_answer_due(a)) {
 			error_set(err, ERROR_TEMPFAIL, a->options.lead, "no answer within %g s",
 				  a->options.answer_seconds);

@@ -103,7 +103,7 @@ static int take_pieces(struct agent *a, struct error *err)
 static int ask_pieces(struct agent *a, struct error *err)
 {
 	uint64_t size = agent_batch_size(a), most = size * a->options.ahead, held = a->stock.rows;
-	if (a->is_enough || a->dry == WORK_END || shards_asked(a->shards) || (held >= size && held * 2 > most))
+	if (a->is_enough || a->stop_at > 0 || a->place == PLACE_NONE || a->dry == WORK_END || shards_asked(a->shards) || (held >= size && held * 2 > most))
 		return WORK_OK;
 	double began = clock_mono();
 	int result = shards_ask(a->shards, most - held, a->dry ? DOOR_SECONDS : 0, err);
@@ -274,6 +274,29 @@ int agent_end(struct agent *a, struct error *err)
 	return agent_ask(a, &o, (struct asked){.kind = ASK_END}, NULL, 0, err);
 }
 
+static int say_leave(struct agent *a, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(&a->lead, &o, line, "leave");
+	a->phase = PHASE_LEAVING;
+	return agent_ask(a, &o, (struct asked){.kind = ASK_LEAVE}, NULL, 0, err);
+}
+
+int agent_leave(struct agent *a, struct error *err)
+{
+	if (!a->options.replica || clock_mono() >= a->stop_at + a->options.grace_seconds)
+		return WORK_STOP;
+	if (a->phase == PHASE_IN || a->phase == PHASE_READY)
+		return say_leave(a, err);
+	return a->phase == PHASE_LEAVING || a->phase == PHASE_GIVING ? WORK_OK : WORK_STOP;
+}
+
+int agent_go_on_out(struct agent *a, struct error *err)
+{
+	return a->stop_at > 0 ? say_leave(a, err) : agent_end(a, err);
+}
+
 /* ---- what it answers ---- */
 
 /* The times of the batch are reported later, because a report reads files of /proc. The trainer
@@ -423,6 +446,11 @@ static int agent_batch_on_answer(struct agent *a, struct error *err)
 		return on_pushed(a, err);
 	case ASK_END:
 		return agent_batch_on_ended(a, err);
+	case ASK_LEAVE:
+		if (!record_get(&a->lead.record, "wait") || !agent_sums_gives(a))
+			return WORK_STOP;
+		a->phase = PHASE_GIVING;
+		return WORK_OK;
 	case ASK_TRAINER:
 		a->look.is_asked = 0;
 		return WORK_OK;
@@ -596,7 +624,7 @@ int agent_advance(struct agent *a, struct error *err)
 			result = agent_batch_step(a, err);
 		/* Requests for later batches are sent when nobody waits. */
 		if (result == WORK_OK && a->phase != PHASE_ENDED && !a->given &&
-		    a->phase != PHASE_READY && a->cut.rows == 0 && a->place != PLACE_NONE)
+		    a->phase != PHASE_READY && a->cut.rows == 0)
 			result = ask_pieces(a, err);
 		if (result != WORK_OK)
 			return result;

@@ -27,7 +27,8 @@ enum phase {
 	PHASE_STAGING, /* the gradient is given to the replica, before the lead is told */
 	PHASE_PUSHING,
 	PHASE_ENDING,
-	PHASE_GIVING, /* it says so again when it has given its state to others */
+	PHASE_LEAVING,
+	PHASE_GIVING, /* it says end or leave again when it has given its state to others */
 	PHASE_ENDED /* the job is finished */
 };
 
@@ -37,6 +38,7 @@ enum ask {
 	ASK_BEGIN,
 	ASK_PUSH,
 	ASK_END,
+	ASK_LEAVE,
 	ASK_SAVED,
 	ASK_TRAINER,
 	ASK_ENOUGH,
@@ -206,6 +208,11 @@ struct asked agent_asks_take(struct asks *asks);
 const struct asked *agent_asks_at(const struct asks *asks, size_t i); /* the first is 0 */
 int agent_join(struct agent *a, struct error *err);
 int agent_end(struct agent *a, struct error *err);
+/* It is to stop, and the trainer has no batch. Whoever has the parameters may be the last to have them:
+ * so it says that it leaves, and gives them to others if they wait. WORK_STOP: it is out. */
+int agent_leave(struct agent *a, struct error *err);
+/* The same, and `end`, when it has given. */
+int agent_go_on_out(struct agent *a, struct error *err);
 int agent_push(struct agent *a, struct error *err);
 /* Tells the lead what the trainer says of `enough`, if the lead can be told now. */
 int agent_say_enough(struct agent *a, struct error *err);

@@ -451,7 +451,7 @@ static int tell_given(struct agent *a, const char *why, struct error *err)
 		record_add(&o, "why", why);
 	}
 	int result = agent_ask(a, &o, (struct asked){.kind = ASK_GIVEN}, NULL, 0, err);
-	return result == WORK_OK && a->phase == PHASE_GIVING ? agent_end(a, err) : result;
+	return result == WORK_OK && a->phase == PHASE_GIVING ? agent_go_on_out(a, err) : result;
 }
 
 /* The trainer may still write into the file that it was told before; it is told the same one. */
