@@ -525,6 +525,10 @@ static void sum(struct ps_replica *r, struct request *rq, const struct order *o)
 		request_err(rq, "bad-request", "replicas=%.200s: there is no --fabric to them",
 			    o->replicas);
 	} else {
+		/* The lead is past it, so it was committed: ranks may still read it. */
+		if (r->ps->options.sums && rd->state == ROUND_HELD &&
+		    rd->iteration + 1 == o->iteration)
+			ps_room_mark(r, SUM_PAIR_COMMITTED);
 		round_end(r, "stale", "round %llu is in force", (unsigned long long)o->round);
 		rd->alone = alone;
 		round_go_to(r, o->iteration);

@@ -1071,6 +1071,30 @@ static void what_a_replica_held_outlives_it(void **state)
 	stop(WITH_SUMS);
 }
 
+/* As when it was handed over after the lead had asked where this replica is. */
+static void a_sum_stays_though_its_apply_does_not_come(void **state)
+{
+	struct sum_pair sums;
+
+	(void)state;
+	start(WITH_SUMS);
+	struct worker a = worker("w0"), b = worker("w1");
+	assert_true(room(a.call, DENSE, -1, &sums));
+	for (unsigned i = 0; i < 4; i++) {
+		push_both(&a, &b, i, (float)i);
+		sum(i + 1, i, "r0", 0);
+		assert_true(closing(lead));
+		assert_sum(&sums, i, SUM_PAIR_WHOLE, i + 1, (float)i + 1.0f);
+		if (i > 0)
+			assert_sum(&sums, i - 1, SUM_PAIR_COMMITTED, i, (float)i);
+	}
+	call_close(a.call);
+	call_close(b.call);
+	sum_pair_close(&sums);
+	close(room_fd);
+	stop(WITH_SUMS);
+}
+
 /* A sealed file of memory with so many bytes of text. */
 static int memory_of(const void *text, size_t bytes, size_t size, int seals)
 {
@@ -1326,6 +1350,7 @@ int main(void)
 		cmocka_unit_test(a_fabric_that_goes_costs_a_round),
 		cmocka_unit_test(sums_are_read_where_they_lie),
 		cmocka_unit_test(what_a_replica_held_outlives_it),
+		cmocka_unit_test(a_sum_stays_though_its_apply_does_not_come),
 		cmocka_unit_test(what_is_no_memory_of_sums_is_not_taken),
 		cmocka_unit_test(sums_of_all_hosts_are_read_where_they_lie),
 		cmocka_unit_test(states_go_from_rank_to_rank),
