@@ -4,10 +4,11 @@ committed sum is added to the counts. So with SYNC=allreduce all ranks must have
 
     counting-trainer.py ROWS [SECONDS]
 
-SECONDS is how long a batch takes (0). Once there is a file `enough` it says so; while there is a file `linger` it
-takes its time between two batches. The counts are its state: they are saved, resumed and given to others as
+SECONDS is how long a batch takes (0), and each row as many seconds more as the file `pace.ID` says, while it is
+there. Once there is a file `enough` it says so; while there is a file `linger` it takes its time between two
+batches. The counts are its state: they are saved, resumed and given to others as
 words of agent(1) say. At the end they are written to ID.counts, a line for each row. What was resumed, and the
-iteration of each sum, goes to standard output. It ends with 1 if a sum has not as many rows as samples.
+iteration of each sum, and each new factor of the learning rate, goes to standard output. It ends with 1 if a sum has not as many rows as samples.
 """
 import array
 import mmap
@@ -80,12 +81,20 @@ def sum_of(answer):
     return memoryview(mapped[path])[begin:begin + 4 * ROWS].cast("f")
 
 
+def pace():
+    try:
+        with open("pace." + NAME) as file:
+            return float(file.read())
+    except OSError:
+        return 0.0
+
+
 def main():
     room = ask("sums floats=%d" % ROWS)[-1][1]
     with open(room["path"], "r+b") as file:
         memory = mmap.mmap(file.fileno(), int(room["bytes"]))
     gradient = memoryview(memory).cast("f")
-    mine, enough = [], None
+    mine, enough, scale = [], None, "1"
     while True:
         records = ask("next empty=1")
         state = records[-1][1].get("state")
@@ -97,6 +106,9 @@ def main():
             gradient[row] = 0.0
         mine = []
         for kind, of in records:
+            if kind == "batch" and of["lr-scale"] != scale:
+                scale = of["lr-scale"]
+                print("lr-scale", scale, flush=True)
             if kind == "range":
                 begin, length = int(of["begin"]), int(of["length"])
                 if "seed" in of:
@@ -104,8 +116,7 @@ def main():
                 mine.extend(range(begin, begin + length))
         for row in mine:
             gradient[row] += 1.0
-        if SECONDS:
-            time.sleep(SECONDS)
+        time.sleep(SECONDS + pace() * len(mine))
         if not enough and os.path.exists("enough"):
             enough = ask("enough why=told")
         half = ROWS // 2

@@ -86,3 +86,57 @@ began() { grep -q "^event role=worker id=$1 kind=ready life=$2 " run/state/job.l
 	begin second
 	all_exact second.out 'w0.counts w1.counts w2.counts ' 6
 }
+
+# solved SOLUTION...: each with a job of four, one of which takes 5 ms more for each row: it acts, and is exact.
+solved() {
+	for solution; do
+		rm -rf run counts
+		ranks_job WORKERS=4 BATCH=40,shard:2 EPOCHS=1000 SOLUTION=$solution,every:0.2 MONITOR=short:0.5,long:1 \
+			"TRAINER='cd $T/counts && exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600'"
+		echo 0.005 >counts/pace.w1
+		begin first
+		case $solution in
+		lb-bsp*) wait_for '[ -s run/state/balance.log ]' ;;
+		antdt-nd | pace) wait_for 'grep -q "^action kind=adjust-bs id=w1 " run/state/job.log' ;;
+		esac
+		[[ $solution = lb-bsp* ]] || wait_for '[ "$(logged "^decided ")" -ge 3 ]'
+		[[ $solution = even ]] || wait_for '[ "$(status | sed -n "s/^node .* id=w1 .* size=\([0-9]*\).*/\1/p")" -lt 10 ]'
+		rm counts/pace.w1
+		touch counts/enough
+		wait $SUPERVISOR
+		[ "$(last first.out ended)" = enough ]
+		went_back 0
+		rm counts/enough
+		[ "$(ls counts | wc -l)" -eq 4 ]
+		for each in counts/w*.counts; do cmp counts/w0.counts $each; done
+		[ "$(awk '{ n += $1 } END { print n }' counts/w0.counts)" -eq "$(last first.out samples)" ]
+	done
+}
+
+@test "ranks: solutions give a slow rank smaller batches, and all ranks have each row alike" {
+	solved pace lb-bsp
+}
+
+# bats test_tags=long
+@test "ranks: the other solutions" {
+	solved even antdt-nd lb-bsp-gpu
+}
+
+@test "ranks: BATCH stays when ranks come and go; with scaling it and the learning rate follow them" {
+	local scaling
+	for scaling in none linear; do
+		rm -rf run counts
+		ranks_job WORKERS=2 BATCH=20,shard:2,scaling:$scaling EPOCHS=1000
+		begin first
+		wait_for 'came_to 60'
+		trainctl scale --run-dir "$T/run" --workers 4
+		wait_for '[ "$(status | grep -c "^node role=worker .* state=up .* size=$([ $scaling = none ] && echo 5 || echo 10) ")" = 4 ]'
+		if [ $scaling = linear ]; then wait_for 'grep -qx "lr-scale 2" run/state/logs/w0.log && grep -qx "lr-scale 2" run/state/logs/w3.log'; fi
+		trainctl scale --run-dir "$T/run" --workers 1
+		wait_for '[ "$(status | grep -c "^node role=worker .* size=$([ $scaling = none ] && echo 20 || echo 10) ")" = 1 ]'
+		touch counts/enough
+		wait $SUPERVISOR
+		went_back 0
+		[ "$(awk '{ n += $1 } END { print n }' counts/w0.counts)" -eq "$(last first.out samples)" ]
+	done
+}
