@@ -503,7 +503,7 @@ $ trainctl run job.env -s TRAINER=true -s SYNC=allreduce,delay:1
 trainctl: --set: SYNC=allreduce,delay:1 sums while the next batch is computed, but a TRAINER makes its step before it asks for a batch
 = 78
 $ trainctl run job.env -s TRAINER=true -s SYNC=allreduce -s SOLUTION=backup:1
-trainctl: --set: SOLUTION=backup:N ends iterations without the slowest workers, but each TRAINER needs every sum for its own parameters: use SOLUTION=antdt-nd or pace, which give a slow one fewer rows
+trainctl: --set: SOLUTION=backup:N ends iterations without the slowest workers, but a TRAINER that is left out lacks a step, and would need the state of another one, for which all wait: use SOLUTION=antdt-nd or pace, which give a slow one fewer rows
 = 78
 $ trainctl run job.env -s TRAINER=true -s TRAINER_KIND=each -s SOLUTION=even
 trainctl: --set: SOLUTION decides on iterations, which only TRAINER_KIND=loop has

@@ -151,8 +151,9 @@ static const struct row {
 	const char *text;
 } table[] = {
 	{"SOLUTION", backup_of_sums, JOB_FIT_REFUSED,
-	 "SOLUTION=backup:N ends iterations without the slowest workers, but each TRAINER needs every "
-	 "sum for its own parameters: use SOLUTION=antdt-nd or pace, which give a slow one fewer rows"},
+	 "SOLUTION=backup:N ends iterations without the slowest workers, but a TRAINER that is left out "
+	 "lacks a step, and would need the state of another one, for which all wait: use SOLUTION=antdt-nd "
+	 "or pace, which give a slow one fewer rows"},
 	{"SOLUTION", backup_of_trainer, JOB_FIT_REFUSED,
 	 "SOLUTION=backup:N leaves batches out, but a TRAINER's model has learnt from them "
 	 "already, and would train these rows once more: use SOLUTION=antdt-nd or pace, which give "

@@ -30,8 +30,8 @@ static int check_line(const struct gate *g, const struct record *r, struct error
 			return -1;
 		return count > 0 && g->options.foreign
 			       ? error_set(err, ERROR_DATA, "act",
-					   "no backup workers: the batches of members are in their "
-					   "own parameters already, and can't be left out")
+					   "no backup workers: members have the parameters, and none "
+					   "can be left out of an iteration")
 			       : 0;
 	}
 	if (strcmp(kind, "adjust-lr") == 0)

@@ -108,7 +108,7 @@ static const char *action_nonsense(struct supervisor *s, const struct action *a)
 		return !n || n->role != sup_trainers(s) ? "unknown-node" : NULL;
 	case ACTION_BACKUP_WORKERS:
 		if (a->count > 0 && !job_kind(s->job)->backup)
-			return "trainer";
+			return job_kind(s->job)->sums ? "sums" : "trainer";
 		if (a->count > 0 && !job_has_barrier(s->job))
 			return "no-barrier";
 		return a->count >= sup_count(s, sup_trainers(s)) ? "count" : NULL;
@@ -132,6 +132,8 @@ static const char *in_words(const char *reason)
 		{"size", "size= times accum= is 0, or more than a batch can be"},
 		{"trainer", "no backup workers: the batches of a TRAINER are in its own parameters "
 			    "already, and can't be left out"},
+		{"sums", "no backup workers: a rank that is left out of an iteration lacks its step, and would "
+			 "need the state of another rank, for which all wait"},
 		{"no-rate", "MODEL=lda has no learning rate: it counts"},
 		{"no-barrier", "no backup workers: only iterations of SYNC=bsp and SYNC=allreduce end for all "
 			       "at once"},

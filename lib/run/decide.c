@@ -30,7 +30,8 @@ static void add_own_info(struct supervisor *s)
 	sup_snapshot_info(s, "samples-left", text);
 	add_info_real(s, "rate", sup_rate(s));
 	add_info_real(s, "pending", sup_more_pending(s));
-	number_format_u64(backup ? backup->count : 0, text);
+	snprintf(text, sizeof text, "%lld",
+		 !job_kind(s->job)->backup ? -1 : backup ? (long long)backup->count : 0);
 	sup_snapshot_info(s, "backup-workers", text);
 	add_info_real(s, "restart-worker", sup_restart_seconds(s, sup_trainers(s)));
 	add_info_real(s, "restart-server", sup_restart_seconds(s, sup_holders(s)));

@@ -71,8 +71,8 @@ int rule_backup(const struct snapshot *s, const struct solution_options *o, acti
 		return say_none(&v, "backup: only BSP has a barrier at which a worker can be left "
 				    "out");
 	if (!solution_leaves_behind(o, s))
-		return say_none(&v, "backup: the batches of these trainers are in their own "
-				    "parameters already, and can't be left out");
+		return say_none(&v, "backup: no trainer that has the parameters can be left out of an "
+				    "iteration");
 	if (crew_gather(&c, s, NODE_WORKER, 0, err) != 0)
 		return -1;
 	size_t up = c.count;

@@ -135,7 +135,8 @@ double solution_pending(const struct snapshot *s)
 
 int solution_leaves_behind(const struct solution_options *o, const struct snapshot *s)
 {
-	return solution_sync(o, s) == SYNC_BSP && !(snapshot_info_real(s, "restart-all") > 0);
+	return solution_sync(o, s) == SYNC_BSP && !(snapshot_info_real(s, "restart-all") > 0) &&
+	       !(snapshot_info_real(s, "backup-workers") < 0);
 }
 
 int solution_busy(const struct solution_options *o, const struct snapshot *s)

@@ -69,7 +69,7 @@ uint64_t solution_batch(const struct solution_options *o, const struct snapshot 
 #define SOLUTION_PENDING_AGE_MAX 300.0 /* seconds: five rounds of cron */
 double solution_pending(const struct snapshot *s);
 /* Whether an iteration may end without its slowest workers: there is a barrier, and what they trained
- * is not yet in their own parameters (info restart-all). */
+ * is not yet in their own parameters (info restart-all, or backup-workers below 0). */
 int solution_leaves_behind(const struct solution_options *o, const struct snapshot *s);
 /* The cluster is: no node may be restarted now. */
 int solution_busy(const struct solution_options *o, const struct snapshot *s);

@@ -727,19 +727,30 @@ static void pace_leaves_out_who_delays_all(void **state)
 	assert_non_null(strstr(text, "id=w0 size=88 "));
 }
 
-/* What ranks have trained is in their models: none of it can be left out. */
-static void trainers_leave_nobody_behind(void **state)
+/* Ranks have the parameters: none can be left out, whether the restart of one takes all back or not. */
+static void ranks_leave_nobody_behind(const char *info)
 {
-	(void)state;
 	job(8, 0);
 	for (int i = 0; i < 8; i++)
 		worker((char[]){'w', (char)('0' + i), '\0'}, i ? 100 : 1, i ? 1000 : 2,
 		       i ? 1000 : 2, 100);
 	costs(1e6, 1, 1e5);
 	o.batch = 701;
-	take("info name=restart-all value=1 age=0");
-	says("backup:1", NONE, "can't be left out");
+	take(info);
+	says("backup:1", NONE, "can be left out");
 	says("pace", NONE, "w0");
+}
+
+static void trainers_leave_nobody_behind(void **state)
+{
+	(void)state;
+	ranks_leave_nobody_behind("info name=restart-all value=1 age=0");
+}
+
+static void summed_ranks_leave_nobody_behind(void **state)
+{
+	(void)state;
+	ranks_leave_nobody_behind("info name=backup-workers value=-1 age=0");
 }
 
 static void pace_restarts_a_server(void **state)
@@ -810,6 +821,7 @@ int main(void)
 		TEST(pace_tells_delay_from_speed),
 		TEST(pace_leaves_out_who_delays_all),
 		TEST(trainers_leave_nobody_behind),
+		TEST(summed_ranks_leave_nobody_behind),
 		TEST(pace_restarts_a_server),
 		TEST(options_of_all),
 	};
