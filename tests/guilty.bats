@@ -28,9 +28,23 @@ ranks_job() {
 		SAMPLES=240 BATCH=12,shard:2 WORKERS=3 "$@" >job.env
 	cat >at.py
 }
+# sums_job [KEY=VALUE]...: the same with gradients that the job sums (SYNC=allreduce); each row adds 1 to its cell.
+sums_job() {
+	local python
+	for python in python3 /usr/bin/python3; do
+		$python -c "import importlib.util as i, sys; sys.exit(not i.find_spec('numpy'))" 2>/dev/null && break
+	done || skip "no python3-numpy"
+	ranks_job SYNC=allreduce EPOCHS=2 "$@"
+	sed -i "s|exec python3|exec $python|" job.env
+	sed -i 's/^import paceline/import numpy, paceline, signal/; s/"batches": 0/"cells": numpy.zeros(240)/
+		s/collective=True/sums=240/; s/^    counts.*/    time.sleep(0.02); here = numpy.zeros(240); numpy.add.at(here, batch.rows, 1)/
+		s/^    batch.loss.*/    counts["cells"] += paceline.allreduce(here, batch, 1.0)/
+		s/^    exec(.*/    exec(life)/; s/^for batch in/life = compile(open("at.py").read(), "at.py", "exec")\n&/' ranks.py
+	echo 'assert (counts["cells"] == 2).all(), counts' >>ranks.py
+}
 exact() {
 	[ "$(last "$1" state)" = done ]
-	[ "$(last "$1" samples)" = 240 ]
+	[ "$(last "$1" samples)" = "${2:-240}" ]
 }
 hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 
@@ -194,4 +208,43 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 	exact out
 	grep -q 'w1 failed first: signal 9 (Killed)' err
 	[ "$(grep -c " failed first: " err)" -eq 1 ]
+}
+
+@test "sums: each culprit is named once with what it did and where; those that wait in the sum, and for a replica, are told as such" {
+	sums_job HUNG=batch:3 <<-'P'
+		def raises(): raise ValueError("row 17 has no label")
+		def crashes():
+		    import ctypes
+		    ctypes.string_at(0)
+		def stuck(): until("never")
+		if batch.iteration >= 4 and rank == 1 and once("raised"): raises()
+		if batch.iteration >= 6 and rank == 2 and once("crashed"): crashes()
+		back = os.path.exists
+		if rank > 0 and back("crashed"): open("back%d" % rank, "w")
+		if rank == 0 and back("back1") and back("back2") and once("hangs"): stuck()
+		if batch.iteration >= 16 and rank == 1 and back("hangs") and not back("go"): open("waits", "w"); until("go")
+	P
+	begin first
+	wait_for '[ -e hangs ]'
+	wait_for 'in_status "^node role=worker id=w[12] .* why=waits%20for%20w0%20in%20the%20sum%20of%20iteration%20[1-9]"'
+	wait_for '[ -e waits ]'
+	kill -STOP "$(pid_of r0)"
+	touch go
+	wait_for 'in_status "^job .* why=r0,%20which%20is%20stopped,%20has%20not%20answered%20for"'
+	wait_for 'grep -q "^waits .*iteration [0-9]* stands still: r0, which is stopped, has not answered for" run/state/job.log'
+	kill -CONT "$(pid_of r0)"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	exact first.out 480
+	[ "$(last first.out repeated)" = 0 ]
+	not grep -q '^rollback ' run/state/job.log
+	[ "$(grep -c '^trainctl: w1: exit status 1: ValueError: row 17 has no label, in raises (at.py:1); starts again' first.err)" -eq 1 ]
+	[ "$(grep -c '^trainctl:   ValueError: row 17 has no label' first.err)" -eq 1 ]
+	grep -q '^trainctl: w2: signal 11 (Segmentation fault): in crashes (at.py:4); starts again' first.err
+	grep -q 'w0 has given no sign of life .* killed; it was .* in until (ranks.py:[0-9]*); in the sum of iteration [0-9]* w[12], w[12] waited for it' first.err
+	[ "$(hung w0) $(hung w1) $(hung w2)" = "1 0 0" ]
+	trainctl report --text --state-dir run/state | tr -s ' \n' ' ' >told
+	grep -q 'w1 ended with status 1: ValueError: row 17 has no label, in raises (at.py:1); ready again after' told
+	grep -q 'w0 gave no sign of life and was killed: it was in until (ranks.py:[0-9]*)' told
+	grep -q 'iteration [0-9]* stood still for .*: r0, which is stopped, has not answered for' told
 }

@@ -289,7 +289,7 @@ static int report_is_meant(const struct account_mark *m)
 
 int report_is_failure(const struct account_mark *m)
 {
-	return m->kind == ACCOUNT_ROLLBACK || (m->kind == ACCOUNT_RESTART && !report_is_meant(m));
+	return m->kind == ACCOUNT_ROLLBACK || m->kind == ACCOUNT_STOOD || (m->kind == ACCOUNT_RESTART && !report_is_meant(m));
 }
 
 void report_restart_words(const struct report *p, const struct account_mark *m, char *out,
@@ -297,6 +297,12 @@ void report_restart_words(const struct report *p, const struct account_mark *m, 
 {
 	const char *id = node_name(p, m->node);
 	char back[HUMAN_MAX], what[128];
+	if (m->kind == ACCOUNT_STOOD) {
+		snprintf(out, max, "iteration %s stood still for %s: %s", m->what,
+			 human_time(m->seconds, back), m->reason ? m->reason : "");
+		utf8_plain(out);
+		return;
+	}
 	if (strncmp(m->what, "signal-", 7) == 0) {
 		int number = atoi(m->what + 7);
 		const char *name = number > 0 ? sigabbrev_np(number) : NULL;
@@ -313,7 +319,8 @@ void report_restart_words(const struct report *p, const struct account_mark *m, 
 	else
 		snprintf(what, sizeof what, "%s was restarted (%s)", id, m->what);
 	human_time(m->seconds, back);
-	snprintf(out, max, "%s; %s after %s", what,
+	const char *reason = m->reason && !report_is_meant(m) ? m->reason : "";
+	snprintf(out, max, "%s%s%s; %s after %s", what, reason[0] ? ": " : "", reason,
 		 m->by_standby ? "its standby took over, and served" : "ready again", back);
 	utf8_plain(out);
 }

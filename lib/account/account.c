@@ -381,6 +381,20 @@ static void take_rollback(struct account *a)
 			     : ACCOUNT_ROLLBACK);
 }
 
+static void take_stood(struct account *a, const struct record *r)
+{
+	struct record_out *o = RECORD_BARE("stood");
+	record_add_fields(o, r, NULL);
+	account_tell(a, o);
+	struct account_mark *m = account_mark(a, ACCOUNT_STOOD);
+	if (!m)
+		return;
+	record_real_opt(r, "seconds", 0, 1e300, &m->seconds, NULL);
+	m->at = a->at - (m->seconds > 0 ? m->seconds : 0);
+	KEEP(m->what, account_value(r, "iteration"));
+	account_mark_reason(a, m, account_value(r, "why"));
+}
+
 static void account_take_decision(struct account *a, const struct record *r)
 {
 	a->decisions++;
@@ -596,6 +610,8 @@ static void account_take_record(struct account *a, const struct record *r, doubl
 		account_take_link(a, r);
 	else if (record_is(r, "rollback"))
 		take_rollback(a);
+	else if (record_is(r, "stood"))
+		take_stood(a, r);
 	else if (record_is(r, "repeated"))
 		record_u64_opt(r, "in-all", 0, UINT64_MAX, &a->repeated, NULL);
 	else if (record_is(r, "checkpoint"))

@@ -77,6 +77,7 @@ enum account_kind {
 	ACCOUNT_REFUSED,
 	ACCOUNT_RESTART, /* a node that is ready again */
 	ACCOUNT_ROLLBACK,
+	ACCOUNT_STOOD,   /* nothing was committed, by no node's fault */
 	ACCOUNT_GOES_ON, /* a run of trainctl after another */
 	ACCOUNT_CHECKPOINT
 };
@@ -92,7 +93,7 @@ struct account_mark {
 	char *by;       /* who decided; shared by marks, NULL: nobody */
 	char *reason;   /* NULL: none */
 	double size;    /* samples of a batch that it sets; NAN: none. Of all accumulation steps. */
-	double seconds; /* of a restart: until ready; of a checkpoint: the stall; else NAN */
+	double seconds; /* of a restart: until ready; of a checkpoint: the stall; STOOD; else NAN */
 	double down;    /* of a restart: without a process that serves */
 	int by_standby; /* of a restart: its standby took over, and nobody went back */
 };

@@ -150,7 +150,7 @@ static void account_node_take_end(struct account *a, struct account_node *n, con
 			 : status ? status
 				  : "");
 		in->from = a->at;
-		in->reason[0] = '\0';
+		snprintf(in->reason, sizeof in->reason, "%s", account_value(r, "why"));
 	}
 	account_node_enter(a, n, ACCOUNT_DOWN);
 }
@@ -181,7 +181,9 @@ static void take_event(struct account *a, const struct record *r)
 		in->asked = 1;
 	} else if (strcmp(kind, "hung") == 0) {
 		if (!in->handing) { /* else the next process is given up */
+			const char *at = account_value(r, "in");
 			snprintf(in->why, sizeof in->why, "hung");
+			snprintf(in->reason, sizeof in->reason, "%s%s", at[0] ? "it was in " : "", at);
 			in->from = a->at;
 			in->asked = 1;
 		}

@@ -1,6 +1,6 @@
 /*
  * The agent, on the trainer's host, watches the trainer while the trainer has the word: whether it
- * is stopped, waits in a collective for other trainers, or pauses. It reports changes to the lead,
+ * is stopped, waits in a collective for other trainers, or pauses; and whether it waits in a sum. It reports changes to the lead,
  * and trainctl asks the lead. So neither the agent's own state nor a trainer that waits is taken
  * for the cause of a silence.
  */
@@ -32,9 +32,17 @@ static int is_its_turn(const struct agent *a)
 	return a->word == WORD_NONE && a->command.pid > 0 && !a->command.ended && !a->finished;
 }
 
+/* It waits in a sum, for the others, or for what adds it up. */
+static int is_in_sum(const struct agent *a)
+{
+	return a->options.replica && a->word == WORD_STEP;
+}
+
 double agent_look_due(const struct agent *a)
 {
 	const struct look *l = &a->look;
+	if (is_in_sum(a) && !l->seen.waits)
+		return a->word_at + EVERY_SECONDS;
 	if (!is_its_turn(a))
 		return INFINITY;
 	return fmax(l->turn_at + FIRST_SECONDS, l->at + EVERY_SECONDS);
@@ -80,12 +88,13 @@ int agent_look(struct agent *a, struct error *err)
 	double now = clock_mono();
 	int result = WORK_OK;
 	if (!is_its_turn(a)) {
-		l->seen.stopped = l->seen.waits = 0;
+		l->seen.stopped = 0;
+		l->seen.waits = is_in_sum(a) && now >= a->word_at + EVERY_SECONDS;
 		l->seen.state[0] = l->seen.wchan[0] = '\0';
 	} else if (now >= agent_look_due(a)) {
 		agent_look_now(a, now);
 	}
-	if (now - l->waits_at > WAITS_SECONDS)
+	if (is_its_turn(a) && now - l->waits_at > WAITS_SECONDS)
 		l->seen.waits = 0;
 	int is_known = l->seen.waits == l->told.waits && l->seen.stopped == l->told.stopped &&
 		       l->seen.pauses == l->told.pauses &&

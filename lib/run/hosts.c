@@ -96,7 +96,7 @@ static int is_far(const struct sup_host *h)
 	return h != &h->sup->hosts.host[0];
 }
 
-static int fabric_is_there(const struct supervisor *s)
+int sup_fabric_is_there(const struct supervisor *s)
 {
 	const struct sup_node *fabric = sup_fabric(s);
 	return fabric && fabric->stage == STAGE_READY && sup_link_up(&fabric->link);
@@ -104,7 +104,7 @@ static int fabric_is_there(const struct supervisor *s)
 
 int sup_host_is_reached(const struct sup_node *n)
 {
-	return n->at == 0 || fabric_is_there(n->sup);
+	return n->at == 0 || sup_fabric_is_there(n->sup);
 }
 
 void sup_hosts_log(struct supervisor *s)
@@ -428,7 +428,7 @@ static void stop_if_awaited(struct supervisor *s, double now)
 
 int sup_host_routes_hold(const struct supervisor *s)
 {
-	return hosts_world_size(s) < 2 || (fabric_is_there(s) && sup_routes_hold(s));
+	return hosts_world_size(s) < 2 || (sup_fabric_is_there(s) && sup_routes_hold(s));
 }
 
 int sup_host_choose(struct sup_node *n)
@@ -466,7 +466,7 @@ int sup_host_choose(struct sup_node *n)
 	sup_routes_step(s);
 	if (hosts_world_size(s) > 1 && !sup_routes_hold(s))
 		return -1;
-	return at == 0 || fabric_is_there(s) ? 0 : -1;
+	return at == 0 || sup_fabric_is_there(s) ? 0 : -1;
 }
 
 /* ---- lost, gone, there again ---- */
@@ -875,7 +875,7 @@ int sup_hosts_are_joined(const struct supervisor *s)
 	EACH_HOST (h, s, 1)
 		if (is_misplaced(h))
 			return 0;
-	return fabric_is_there(s) && !fabric->end_wanted;
+	return sup_fabric_is_there(s) && !fabric->end_wanted;
 }
 
 /* If the world does not have the present hosts, another one is started: nothing is lost by that. A

@@ -170,6 +170,7 @@ int sup_hosts_are_joined(const struct supervisor *s);
 /* The host where a node runs. */
 struct sup_host *sup_host_of(const struct sup_node *n);
 struct sup_node *sup_fabric(const struct supervisor *s); /* NULL: there are no other hosts */
+int sup_fabric_is_there(const struct supervisor *s); /* all other hosts are reached over it */
 /* Call at the job's end. */
 void sup_fabric_stop(struct sup_node *fabric);
 

@@ -21,6 +21,7 @@
 #define REOPEN_SECONDS 5.0           /* at least, until the monitor is told to do it again */
 #define RETRY_SECONDS 60.0           /* until a retry is said again */
 #define WORDS_MAX 4096               /* of a node's last words */
+#define STACKS_MAX 16384             /* of all threads of a trainer */
 #define LINES_MAX 20
 
 void sup_log_init(struct supervisor *s)
@@ -150,6 +151,8 @@ static void logs_fill(struct record_out *o, char *line, const struct sup_node *n
 	if (end) {
 		sup_add_end(o, end);
 		record_add(o, "class", end_class_name(sup_node_class(n, end)));
+		if (n->said[0])
+			record_add(o, "why", n->said);
 	}
 	if (silence) {
 		record_add(o, "section", pulse_section_name(silence->section));
@@ -157,6 +160,10 @@ static void logs_fill(struct record_out *o, char *line, const struct sup_node *n
 		record_add_seconds(o, "deadline", silence->limit);
 		record_add(o, "state", silence->state);
 		record_add(o, "wchan", silence->wchan);
+		if (silence->in[0])
+			record_add(o, "in", silence->in);
+		if (silence->waiting[0])
+			record_add(o, "waiting", silence->waiting);
 	}
 }
 
@@ -295,23 +302,32 @@ static size_t last_lines(char *text, const char *line[LINES_MAX])
 	return count;
 }
 
-void sup_last_words(const struct sup_node *n)
+/* The end of what its latest process has printed; NULL: there is no such file. */
+static char *logs_tail(const struct sup_node *n, const char *path, char *text, size_t max)
 {
-	char path[DIRS_PATH_MAX], words[WORDS_MAX + 1];
-	const char *line[LINES_MAX];
-	sup_node_log_path(n, path);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		return;
+		return NULL;
 	off_t size = lseek(fd, 0, SEEK_END);
 	off_t begin = size >= n->log_begin ? n->log_begin : 0; /* it was cut meanwhile */
-	off_t from = size - begin > WORDS_MAX ? size - WORDS_MAX : begin;
-	ssize_t got = pread(fd, words, WORDS_MAX, from);
+	off_t from = size - begin > (off_t)max - 1 ? size - (off_t)max + 1 : begin;
+	ssize_t got = pread(fd, text, max - 1, from);
 	close(fd);
-	words[got > 0 ? got : 0] = '\0';
+	text[got > 0 ? got : 0] = '\0';
 	/* There is half a line before the first whole one, or only half a line. */
-	char *start = from > begin ? strchr(words, '\n') : NULL;
-	size_t count = last_lines(start && start[1] ? start : words, line);
+	char *start = from > begin ? strchr(text, '\n') : NULL;
+	return start && start[1] ? start + 1 : text;
+}
+
+void sup_last_words(const struct sup_node *n)
+{
+	char path[DIRS_PATH_MAX], text[WORDS_MAX];
+	const char *line[LINES_MAX];
+	sup_node_log_path(n, path);
+	char *words = logs_tail(n, path, text, sizeof text);
+	if (!words)
+		return;
+	size_t count = last_lines(words, line);
 	if (count == 0) {
 		log_say(LOG_LEVEL_ERROR, "%s printed nothing; its log is %s", n->id, path);
 		return;
@@ -320,4 +336,14 @@ void sup_last_words(const struct sup_node *n)
 	for (size_t i = 0; i < count; i++)
 		log_say(LOG_LEVEL_ERROR, "  %s", line[i]);
 	log_say(LOG_LEVEL_ERROR, "whole log of %s: %s", n->id, path);
+}
+
+void sup_said(const struct sup_node *n, int is_end, char out[SAID_MAX])
+{
+	char path[DIRS_PATH_MAX], text[STACKS_MAX];
+	sup_node_log_path(n, path);
+	char *words = logs_tail(n, path, text, sizeof text);
+	out[0] = '\0';
+	if (words)
+		(is_end ? said_end : said_stack)(words, out);
 }

@@ -13,6 +13,7 @@
 #include "proc/end.h"
 #include "record/record.h"
 #include "record/recordlog.h"
+#include "run/said.h"
 
 struct supervisor;
 struct sup_node;
@@ -57,6 +58,8 @@ void sup_node_log_path(const struct sup_node *n, char *out);
 void sup_node_log_rotate(struct sup_node *n);
 /* Shows people the last lines that a node wrote. */
 void sup_last_words(const struct sup_node *n);
+/* What its latest process has printed about its end, or of what it is doing, in one line (said.h). */
+void sup_said(const struct sup_node *n, int is_end, char out[SAID_MAX]);
 /* Begins a new file where a log has become large. Call it between two records. */
 void sup_logs_bound(struct supervisor *s);
 

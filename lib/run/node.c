@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define END_TEXT_MAX  (128 + RUN_WAITS_MAX)
+#define END_TEXT_MAX  (128 + SAID_MAX + RUN_WAITS_MAX)
 #define RENEW_SECONDS 2.0 /* then SIGKILL, because everybody waits for the next process */
 
 static void node_step(struct sup_node *n, enum node_event event);
@@ -237,6 +237,7 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 {
 	event_del(n->timer);
 	n->end = *end;
+	sup_trainer_said(n);
 	sup_node_remove_socket(&n->now, "");
 	sup_node_remove_socket(&n->restart.next, ".standby");
 	if (!n->end_wanted)
@@ -367,22 +368,24 @@ void sup_node_give_up(struct sup_node *n)
 
 /* ---- the table's actions ---- */
 
-/* Says how it ended. If the disk is full, that is most often the reason, and is said, too. */
+/* Says how it ended, and what a trainer has printed about it. If the disk is full, that is most often the reason, and is said, too. */
 static void say_end(const struct sup_node *n, char *out, size_t max)
 {
 	char waits[RUN_WAITS_MAX];
 	end_text(&n->end, out, max);
+	size_t len = strlen(out);
+	snprintf(out + len, max - len, "%s%s", n->said[0] ? ": " : "", n->said);
 	if (!sup_room_is_none(n->sup, 0))
 		return;
 	sup_waits(n->sup, waits, sizeof waits);
-	size_t len = strlen(out);
+	len = strlen(out);
 	snprintf(out + len, max - len, "; %s", waits);
 }
 
 /* Whether it may be launched again after this end. */
 static int node_within_limit(struct sup_node *n)
 {
-	char text[END_TEXT_MAX];
+	char text[END_TEXT_MAX], who[SUP_WHO_MAX];
 	struct supervisor *s = n->sup;
 	double ready = n->ready_at > 0 ? clock_mono() - n->ready_at : 0;
 	/* A fabric that was up ends when any of its hosts fails. So only a fabric that does not
@@ -398,8 +401,9 @@ static int node_within_limit(struct sup_node *n)
 	if (n->joining && !sup_scale_is_tried(n) && sup_scale_gives_up(n, text))
 		return 1;
 	if (n->in_a_row <= s->job->restarts || sup_trainer_is_judged(n)) {
-		sup_note(s, "relaunch", "%s: %s; starts again (%llu of %llu)", n->id, text,
+		sup_note(s, "relaunch", "%s: %s; starts again (%llu of %llu)", sup_who(n, who), text,
 			 (unsigned long long)n->in_a_row, (unsigned long long)s->job->restarts);
+		sup_trainer_tell(n, text);
 		return 1;
 	}
 	if (sup_node_is_spare(n)) {

@@ -16,6 +16,7 @@
 #include "run/recover.h"
 #include "run/restart.h"
 #include "run/role.h"
+#include "run/said.h"
 #include "run/spare.h"
 #include "run/stage.h"
 #include "run/talk.h"
@@ -47,6 +48,7 @@ struct sup_node {
 	int stop_signal;
 	struct event *timer;
 	struct node_end end;
+	char said[SAID_MAX]; /* a trainer, the lead: what it printed about its end; "": nothing */
 	double ready_at;              /* clock_mono(); 0: this process is not ready yet */
 	struct link link, watch_link; /* talk; the second one is for the watchdog */
 	struct sup_watched watch;     /* watchdog */

@@ -248,9 +248,9 @@ static int recover_within_limit(struct sup_node *n)
 
 void sup_rollback_after(struct sup_node *n)
 {
-	char reason[64];
-	snprintf(reason, sizeof reason, "%s %s ended", n->role == &role_lead ? "the" : "a",
-		 n->role->name);
+	char reason[32 + SAID_MAX];
+	snprintf(reason, sizeof reason, "%s %s ended%s%s", n->role == &role_lead ? "the" : "a",
+		 n->role->name, n->said[0] ? ": " : "", n->said);
 	if (n->role == &role_replica)
 		snprintf(reason, sizeof reason, "the last replica ended");
 	if (n->role == &role_agent)

@@ -107,4 +107,6 @@ void sup_waits(const struct supervisor *s, char *out, size_t max)
 		snprintf(out, max, "%s/" DIRS_KEPT " can't be written: %s", s->dirs.state, s->kept.why);
 	else if (s->recover.verifying)
 		snprintf(out, max, "whether %s is damaged", s->recover.cut);
+	else
+		snprintf(out, max, "%s", s->standstill.why);
 }

@@ -43,6 +43,7 @@
 #include "run/self_test.h"
 #include "run/series.h"
 #include "run/spare.h"
+#include "run/standstill.h"
 #include "run/supervisor.h"
 #include "run/talk.h"
 #include "run/trainers.h"
@@ -75,6 +76,7 @@ struct supervisor {
 	struct sup_rebalance rebalance;
 	struct sup_links links;
 	struct sup_watchdog watchdog;
+	struct sup_standstill standstill;
 	struct sup_newest newest;
 	struct sup_recover recover;
 	struct sup_trainers trainers;

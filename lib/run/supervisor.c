@@ -53,6 +53,7 @@ static void supervisor_on_tick(evutil_socket_t fd, short what, void *arg)
 	if (s->phases.now < PHASE_STOPPING)
 		sup_progress_tick(s);
 	sup_watch_tick(s);
+	sup_standstill_tick(s);
 	sup_hosts_tick(s);
 	sup_more_tick(s);
 	sup_logs_bound(s);

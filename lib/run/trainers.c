@@ -121,6 +121,35 @@ static int trainers_certainty(const struct sup_node *n, const struct node_end *o
 	}
 }
 
+static void trainers_note(struct sup_node *n, const char *text)
+{
+	struct sup_trainers *t = &n->sup->trainers;
+	snprintf(t->failure, sizeof t->failure, "%.24s: %s", n->id, text);
+	t->failure_at = clock_mono();
+}
+
+/* One that was killed said nothing about it. */
+void sup_trainer_said(struct sup_node *n)
+{
+	const struct node_end own = sup_trainer_end(&n->end);
+	const struct node_end killed = {.seen = own.seen, .signal = own.signal};
+	n->said[0] = '\0';
+	if ((n->role->foreign || n->role == &role_lead) && own.seen && !sup_trainer_is_done(n, &n->end) &&
+	    (own.signal ? end_class_of(&killed) == END_UNRETRYABLE : own.status != 0))
+		sup_said(n, 1, n->said);
+}
+
+void sup_trainer_tell(struct sup_node *n, const char *text)
+{
+	struct sup_trainers *t = &n->sup->trainers;
+	if (!n->role->foreign || sup_trainer_is_judged(n))
+		return;
+	trainers_note(n, text);
+	if (n->said[0] && strcmp(n->said, t->told) != 0)
+		sup_last_words(n);
+	memcpy(t->told, n->said, sizeof t->told);
+}
+
 /* A trainer that has trained a batch starts its count of trials anew. */
 void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
 {
@@ -166,8 +195,7 @@ static void tell_first(struct sup_node *n, const struct node_end *end, int is_kn
 	struct sup_trainers *t = &s->trainers;
 	char text[96];
 	end_text(end, text, sizeof text);
-	snprintf(t->failure, sizeof t->failure, "%.24s: %s", n->id, text);
-	t->failure_at = clock_mono();
+	trainers_note(n, text);
 	if (!is_known)
 		sup_note(s, "failed-first", "%s failed first: %s", n->id, text);
 	n->end = *end;

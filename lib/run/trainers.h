@@ -24,6 +24,7 @@
 
 #include "base/error.h"
 #include "proc/end.h"
+#include "run/said.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,8 +45,9 @@ struct sup_trainers {
 	int certainty;   /* how sure that is (trainers.c) */
 	double first_at; /* clock_mono() */
 	int is_last;     /* RESTARTS rollbacks are used up */
-	char failure[128]; /* which trainer failed first the last time, and how; "": none */
+	char failure[32 + SAID_MAX]; /* which trainer failed (first) the last time, and how; "": none */
 	double failure_at; /* clock_mono() */
+	char told[SAID_MAX]; /* what the one had printed whose last words were told last */
 };
 
 /* The role that trains: workers of the kit, or agents. */
@@ -64,6 +66,11 @@ int sup_trainers_can_save(const struct supervisor *s);
 void sup_trainers_begin(struct supervisor *s);
 /* The end of the agent, as the end of its command. */
 struct node_end sup_trainer_end(const struct node_end *end);
+/* Notes what a trainer, or the lead, has printed about its end, n->end; of another node nothing. */
+void sup_trainer_said(struct sup_node *n);
+/* A trainer with which the others do not end was told of with this text: its last words are told if
+ * they are others than the last time. */
+void sup_trainer_tell(struct sup_node *n, const char *text);
 /* A trainer ended: notes whether it may be the one that made the others end. */
 void sup_trainer_ended(struct sup_node *n, const struct node_end *end);
 /* Whether it ended because nothing was left to do for it; only without a lead. Its status is

@@ -163,11 +163,12 @@ static void verbs_put_node(struct sup_node *n, const struct why *workers, struct
 	const struct supervisor *s = n->sup;
 	pid_t pid = n->stage != STAGE_OFF ? sup_process_pid(&n->now) : n->now.pid;
 	const char *change = sup_scale_word(n), *section = sup_watch_section(n);
-	char why[WHY_MAX] = "";
+	char why[WHY_MAX] = "", stands_still[RUN_WAITS_MAX];
 	int stands = n->role == &role_server && strcmp(s->job->standby, "on") == 0;
 	const char *standby = sup_link_up(&n->watch_link) ? n->watch.seen.standby : "";
 	if (m)
 		why_slow(workers, m, why);
+	sup_standstill_of(n, stands_still, sizeof stands_still);
 	/* Never pid=0: kill(1) takes that for a whole group. */
 	const struct run_delays *d = &n->watch.seen.delays;
 	request_put_record(
@@ -179,7 +180,7 @@ static void verbs_put_node(struct sup_node *n, const struct why *workers, struct
 		       F_SECONDS("time", m ? m->mean_short : NAN),
 		       F_REAL("speed", m ? m->speed_short : NAN),
 		       F_REAL("ratio", m ? m->ratio_short : NAN),
-		       F_REAL("accum", m && m->accum ? (double)m->accum : NAN), F("why", why),
+		       F_REAL("accum", m && m->accum ? (double)m->accum : NAN), F("why", stands_still[0] ? stands_still : why),
 		       F("told", n->last_action.what),
 		       F_SECONDS("told-age",
 				 n->last_action.what[0] ? clock_mono() - n->last_action.at : NAN),

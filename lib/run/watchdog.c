@@ -84,6 +84,7 @@ static void take_member(struct supervisor *s, const struct record *r)
 	struct sup_seen *seen = &n->watch.seen;
 	int owed = owes && owes[0] != '\0';
 	record_u64_opt(r, "generation", 0, UINT64_MAX, &generation, NULL);
+	record_u64_opt(r, "iteration", 0, UINT64_MAX, &seen->iteration, NULL);
 	record_u64_opt(r, "pushes", 0, UINT64_MAX, &pushes, NULL);
 	record_u64_opt(r, "samples", 0, UINT64_MAX, &samples, NULL);
 	record_u64_opt(r, "size", 0, UINT64_MAX, &seen->size, NULL);
@@ -282,6 +283,22 @@ static void look_last(const struct sup_node *n, struct sup_process *p, struct su
 	memcpy(silence->wchan, seen->wchan, sizeof silence->wchan);
 }
 
+static void look_who_waits(const struct sup_node *n, struct sup_silence *silence)
+{
+	size_t at = 0, more = 0;
+	EACH_OF (other, n->sup, n->role) {
+		if (other == n || !sup_waits_for_others(other))
+			continue;
+		if (at + 40 < sizeof silence->waiting)
+			at += (size_t)snprintf(silence->waiting + at, sizeof silence->waiting - at,
+					       "%s%.24s", at ? ", " : "", other->id);
+		else
+			more++;
+	}
+	if (more)
+		snprintf(silence->waiting + at, sizeof silence->waiting - at, " and %zu others", more);
+}
+
 /* What a person can do if it was no fault of the trainer. */
 static const char *advice(const struct sup_node *n, const struct sup_silence *silence)
 {
@@ -295,18 +312,28 @@ static const char *advice(const struct sup_node *n, const struct sup_silence *si
 
 static void watchdog_tell(struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
 {
-	char why[256];
+	char why[256], who[SUP_WHO_MAX], waiting[160] = "";
 	int by_itself = silence->section == PULSE_PAUSE &&
 			!n->sup->watchdog.rules.fixed[PULSE_PAUSE];
 	look_last(n, p, silence);
+	if (is_trainer(n) && silence->state[0] != 'T')
+		sup_said(n, 0, silence->in);
+	if (is_trainer(n))
+		look_who_waits(n, silence);
+	if (silence->waiting[0] && job_kind(n->sup->job)->sums)
+		snprintf(waiting, sizeof waiting, "; in the sum of iteration %llu %s waited for it",
+			 (unsigned long long)n->watch.seen.iteration, silence->waiting);
+	else if (silence->waiting[0])
+		snprintf(waiting, sizeof waiting, "; %s waited for it", silence->waiting);
 	snprintf(why, sizeof why,
 		 "has given no sign of life for %.3g s (section %s, at most %.3g s by %s): killed",
 		 silence->seconds, pulse_section_name(silence->section), silence->limit,
 		 by_itself ? "its own word" : "HUNG");
 	write_last_words(n, why);
 	sup_event_hung(p, silence);
-	log_say(LOG_LEVEL_WARNING, "%s %s%s%s%s", n->id, why, silence->state[0] ? "; it was " : "",
-		silence->state, advice(n, silence));
+	log_say(LOG_LEVEL_WARNING, "%s %s%s%s%s%s%s%s", sup_who(n, who), why,
+		silence->state[0] ? "; it was " : "", silence->state, silence->in[0] ? " in " : "",
+		silence->in, waiting, advice(n, silence));
 }
 
 static int waits_for_save(const struct sup_node *n)
@@ -335,6 +362,8 @@ static int is_guilty(const struct sup_node *n)
 {
 	const struct sup_seen *seen = &n->watch.seen;
 	if (!is_trainer(n) || seen->stopped || seen->pauses > 0 || n->watch.motion.stopped > 0)
+		return 1;
+	if (job_kind(n->sup->job)->sums && !seen->waits) /* who waits in a sum has no turn */
 		return 1;
 	EACH_OF (other, n->sup, n->role)
 		if (other != n && has_turn(other) && !other->watch.seen.waits)
@@ -717,7 +746,7 @@ const char *sup_watch_section(const struct sup_node *n)
 {
 	if (!sup_node_runs(n))
 		return "";
-	if ((is_worker(n) && n->watch.seen.member && !n->watch.seen.owes) ||
+	if ((is_worker(n) && n->watch.seen.member && (!n->watch.seen.owes || n->watch.seen.waits)) ||
 	    (is_spare(n) && n->stage == STAGE_READY))
 		return "wait";
 	return pulse_section_name(watchdog_section_of(n));

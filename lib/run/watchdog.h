@@ -37,6 +37,7 @@
 
 #include "monitor/pulse.h"
 #include "proc/inspect.h"
+#include "run/said.h"
 #include "run/supervisor.h"
 #include "run/talk.h"
 
@@ -49,6 +50,8 @@ struct sup_silence {
 	enum pulse_section section;
 	double seconds, limit;
 	char state[64], wchan[64]; /* of its first thread, as the kernel says */
+	char in[SAID_MAX]; /* what its main thread was doing, as its stacks say; "": nobody knows */
+	char waiting[96];  /* who waited for it, as "w0, w2"; "": nobody did, as far as is known */
 };
 
 /* What others say of a worker. */
@@ -56,7 +59,7 @@ struct sup_seen {
 	uint64_t round; /* the last round of questions in which the lead named it */
 	int member, owes, pushes_known;
 	int partly; /* it was adopted in the middle of a batch, whose time says nothing */
-	uint64_t member_generation, pushes, samples, size; /* the lead */
+	uint64_t member_generation, iteration, pushes, samples, size; /* the lead */
 	uint64_t generation, asks;                         /* shardd */
 	char last[1024]; /* the lead's last record of it; "": none */
 	struct run_delays delays;

@@ -539,6 +539,8 @@ class _AgentBatches(Batches):
         self._answer: Optional[_Answer] = None  # to a word that was said ahead
         try:  # the agent asks for it before this process is killed for its silence
             faulthandler.register(signal.SIGURG, all_threads=True)
+            if not faulthandler.is_enabled():
+                faulthandler.enable()  # a crash in C names the line that led there
         except (AttributeError, RuntimeError, ValueError, OSError):
             pass  # standard error is none, say
         threading.Thread(target=self._tell_waits, name="paceline-waits", daemon=True).start()
