@@ -430,14 +430,20 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$(counts "$(last first.out checkpoint)")" = "4 600" ]
 }
 
-@test "agent: what a trainer does after the end may fail: trainctl ends with its status" {
+@test "agent: what a trainer does after the end fails: the status, and run again it does that again" {
 	needs_python
-	counting_job
-	sed -i "s|exec python3|python3|; s|pace'|pace; exit 3'|" job.env
+	counting_job WORKERS=1
+	sed -i "s|exec python3|python3|; s|pace'|pace; [ -e mended ] \|\| exit 3'|" job.env
 	run run_job
 	[ "$status" -eq 3 ]
-	[[ $output == *"exit status 3 after all was trained; the checkpoint is complete"* ]]
+	[[ $output == *"exit status 3 after all was trained; the checkpoint is complete" ]] ||
+		[[ $output == *"exit status 3 after all was trained; the checkpoint is complete"$'\n'* ]]
 	[[ $output == *"state=done"*" exit=3 "* ]]
+	touch mended
+	run -0 run_job
+	[[ $output == *" state=done "*" samples=2400 "*" repeated=0 exit=0 "* ]]
+	run -0 run_job
+	[[ $output == *"has been finished"* ]]
 }
 
 @test "agent: a job that only ever goes back ends, and says so" {
@@ -527,6 +533,46 @@ def take(path): counts["batches"] = int(open(path + "/counts").read())' stopping
 	[ "$(last out ended)" = enough ]
 	[ "$(cat behind/behind.0.*)" = "$(cat behind/behind.1.*)" ]
 	[ "$(last out samples)" -eq $((20 * $(cat behind/behind.0.*))) ]
+}
+
+@test "agent: ranks fail behind their loops: what follows them runs again in all, with the last state" {
+	needs_python
+	stopping_job
+	cat >>stopping.py <<-'END'
+		if not os.path.exists("failed" + rank):
+		    open("failed" + rank, "w").close()
+		    if rank == "1": sys.exit(1)
+		    os.kill(os.getpid(), 9)
+	END
+	run_job >out 2>err
+	grep -q '^trainctl: w0 has ended with signal 9 .* after all was trained; .*, and what follows the loop runs again in all$' err
+	[ "$(last out state)" = done ]
+	[ "$(last out ended)" = enough ]
+	[ "$(last out exit)" = 0 ]
+	[ "$(last out repeated)" = 0 ]
+	[ "$(ls behind/behind.* | wc -l)" -eq 4 ]
+	[ "$(grep -h . behind/behind.* | sort -u | wc -l)" -eq 1 ] # nothing was trained further
+	[ "$(last out samples)" -eq $((20 * $(grep -hm 1 . behind/behind.0.* | head -n 1))) ]
+}
+
+@test "agent: summed gradients: a rank that always fails behind its loop; run again, nothing is trained" {
+	needs_python
+	sed '/samples = int/a\        if NAME == "w1" and int(answer["iteration"]) >= 12: ask("enough why=good")' \
+		"$BATS_TEST_DIRNAME/counting-trainer.py" >fails.py
+	echo 'os.path.exists("mended") or os.rename(NAME + ".counts", NAME + ".first") or NAME == "w2" and sys.exit(1)' >>fails.py
+	mkdir behind
+	printf '%s\n' JOB=stops SAMPLES=600 WORKERS=3 BATCH=20,shard:4 EPOCHS=200 SYNC=allreduce \
+		"TRAINER='cd $T/behind && exec python3 $T/fails.py 600 0.01'" >job.env
+	run -1 run_job
+	[ "$(grep -c 'w2 has ended with exit status 1 after all was trained' <<<"$output")" -eq 3 ]
+	[ "$(grep -c 'runs again in all$' <<<"$output")" -eq 2 ]
+	touch behind/mended
+	run_job >out
+	[ "$(last out ended)" = enough ]
+	local w
+	for w in w0 w1 w2; do cmp behind/w0.counts behind/$w.counts; done
+	cmp behind/w0.counts behind/w0.first
+	[ "$(last out samples)" -eq "$(awk '{ n += $1 } END { print n }' behind/w0.counts)" ]
 }
 
 @test "agent: what a trainer reports is in the log, top and metrics; the best state is kept" {

@@ -347,6 +347,8 @@ void states_out(struct gate *g, struct worker *w);
 int states_hold(const struct gate *g); /* a settle waits for a state */
 /* The answer that was just made is w's: it also tells w to give its state, if w is to give it. */
 void states_tell(struct gate *g, struct worker *w);
+/* Whether the members train no further sum, all having heard that it is enough. */
+int states_know(const struct gate *g);
 /* Whether w can't leave yet: nobody else has the state for which others wait. It is to give it. */
 int states_stays(struct gate *g, struct worker *w);
 #define STATES_SAMPLES_MAX 64

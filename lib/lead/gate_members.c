@@ -156,6 +156,8 @@ static void answer_join(struct gate *g, struct worker *w)
 		  (unsigned long long)(g->options.sync == GATE_BSP ? g->open : g->applied),
 		  g->active);
 	w->acts_seen = g->acts_base + g->acts; /* what is in force is what was published */
+	if (states_know(g))
+		begins_tell(g, w);
 	w->join_token = 0;
 	states_tell(g, w);
 }

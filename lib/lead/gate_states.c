@@ -117,6 +117,17 @@ static void states_pick(struct gate *g)
 	states_tell(g, best);
 }
 
+int states_know(const struct gate *g)
+{
+	if (!states_are(g) || !g->enough)
+		return 0;
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->state == WORKER_ACTIVE && !w->join_token && !w->knows_enough)
+			return 0;
+	}
+	return 1;
+}
+
 void states_tell(struct gate *g, struct worker *w)
 {
 	struct gate_effect *e = g->effects ? &g->effect[g->effects - 1] : NULL;

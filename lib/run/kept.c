@@ -31,6 +31,7 @@ static const struct {
 	[KEPT_REPEATED] = {"repeated", sup_repeated_take,
 			   "samples that are trained again can't be counted yet: ",
 			   "samples that are trained again count from 0"},
+	[KEPT_ENOUGH] = {"enough", sup_enough_take, "", "what a trainer found enough is trained further"},
 	[KEPT_IN_FORCE] = {"", sup_in_force_restore, "", "what it says holds no longer"},
 };
 

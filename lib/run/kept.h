@@ -7,6 +7,7 @@
  *     scale       how many nodes there are (scale.h)
  *     intent      a rollback that is under way (recover.h)
  *     repeated    samples that were trained again (trainers.h)
+ *     enough      it was enough for a trainer, and which checkpoint is the last one (phase.h)
  *     any other   what is in force (in_force.h)
  *
  * A thread writes the whole file, because a disk may take long, or hang.  What changes meanwhile is
@@ -23,7 +24,15 @@
 struct aside;
 struct supervisor;
 
-enum kept_type { KEPT_TIME, KEPT_SCALE, KEPT_INTENT, KEPT_REPEATED, KEPT_IN_FORCE, KEPT_TYPES };
+enum kept_type {
+	KEPT_TIME,
+	KEPT_SCALE,
+	KEPT_INTENT,
+	KEPT_REPEATED,
+	KEPT_ENOUGH,
+	KEPT_IN_FORCE,
+	KEPT_TYPES
+};
 
 struct sup_kept {
 	struct {

@@ -2,6 +2,8 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
+#include "job/spent.h"
 
 #include <event2/event.h>
 #include <signal.h>
@@ -301,6 +303,10 @@ static void step_running(struct supervisor *s)
 		if (s->phases.now != PHASE_RUNNING)
 			return;
 	}
+	if (s->phases.enough[0] && strcmp(s->phases.enough, fs_basename(s->checkpoint.latest)) == 0) {
+		sup_finish_by(s, SPENT_ENOUGH, "it was enough before");
+		return;
+	}
 	sup_spares_step(s);
 	sup_fence_step(s);
 	sup_standbys_step(s);
@@ -464,19 +470,51 @@ void sup_finish_ended(struct sup_node *n)
 	    (!n->end.signal && n->end.status == 0))
 		return; /* a server's death is mended by a rollback, also now */
 	end_text(&n->end, text, sizeof text);
-	sup_note(s, "warning", "%s has ended with %s after all was trained; the checkpoint is complete",
-		 n->id, text);
+	int again = sup_node_class(n, &n->end) != END_UNRETRYABLE &&
+		    s->phases.late_tries + 1 < TRAINERS_TRIES;
+	sup_note(s, "warning", "%s has ended with %s after all was trained; the checkpoint is complete%s",
+		 n->id, text,
+		 again ? ", and what follows the loop runs again in all" : "");
 	sup_last_words(n);
+	s->phases.late_again |= again;
 	if (s->phases.late_status == 0)
 		s->phases.late_status = end_status(&n->end);
 }
 
+int sup_enough_take(struct supervisor *s, const struct record *r, struct error *err)
+{
+	const char *checkpoint;
+	if (record_text(r, "checkpoint", &checkpoint, err) != 0)
+		return -1;
+	snprintf(s->phases.enough, sizeof s->phases.enough, "%.*s", OPTION_ID_MAX - 1, checkpoint);
+	return 0;
+}
+
+static int keep_enough(struct supervisor *s)
+{
+	if (!phase_is_enough(s) || strcmp(s->phases.ended_by, SPENT_ENOUGH) != 0)
+		return 0;
+	snprintf(s->phases.enough, sizeof s->phases.enough, "%.*s", OPTION_ID_MAX - 1,
+		 fs_basename(s->checkpoint.latest));
+	struct record_out *o = RECORD("enough", F("checkpoint", s->phases.enough));
+	size_t len = record_end(o, NULL);
+	return sup_keep(s, KEPT_ENOUGH, o->data, len);
+}
+
 static void step_finishing(struct supervisor *s)
 {
+	if (keep_enough(s) != 0)
+		return;
 	if (!s->phases.told_to_leave)
 		tell_finish(s);
 	if (!s->progress.last.known)
 		sup_ask_last(s);
+	if (sup_off(s, sup_trainers(s)) && s->phases.late_again && !s->phases.interrupted) {
+		s->phases.late_again = s->phases.late_status = 0;
+		s->phases.late_tries++;
+		sup_rollback_begin(s, "a trainer failed in what follows its loop");
+		return;
+	}
 	if (sup_off(s, sup_trainers(s)) && s->progress.last.known) {
 		if (!sup_lead(s) && s->progress.last.held[0])
 			sup_note(s, "held",

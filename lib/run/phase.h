@@ -52,6 +52,9 @@ struct sup_phases {
 	double told_to_leave_at;  /* clock_mono() */
 	int fail_status;
 	int late_status; /* of a trainer that failed after all was trained; 0: none did */
+	int late_again;  /* all are to run again what follows their loops */
+	unsigned late_tries;
+	char enough[OPTION_ID_MAX]; /* the last checkpoint, if it was enough for a trainer */
 	const struct sup_node *failed; /* the node whose end gave fail_status; NULL: none */
 	struct node_end failed_end;
 	int interrupted; /* how many SIGINT and SIGTERM came */
@@ -65,8 +68,10 @@ void sup_kick_after(struct supervisor *s, double seconds);
 void sup_enter(struct supervisor *s, enum sup_phase phase);
 const char *sup_phase_name(enum sup_phase phase);
 
-/* A node has ended: if it failed in what it did after all was trained, this is noted. */
+/* A node has ended: if it failed in what it did after all was trained, this is noted, and all do it
+ * again where a trainer that trains would be started again. */
 void sup_finish_ended(struct sup_node *n);
+int sup_enough_take(struct supervisor *s, const struct record *r, struct error *err);
 
 /* Ends the job as failed, with this exit status; the text is for people and the log. Later calls do
  * nothing. */

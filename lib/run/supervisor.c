@@ -147,11 +147,13 @@ static void make_summary(struct supervisor *s, struct supervisor_result *result)
 static int is_finished(const struct supervisor *s)
 {
 	int scored = s->job->test.count == 0 || (s->score.done && !s->score.status);
-	return (s->phases.goal == GOAL_DONE || s->phases.goal == GOAL_EARLY) && scored;
+	return (s->phases.goal == GOAL_DONE || s->phases.goal == GOAL_EARLY) && scored &&
+	       !s->phases.late_status;
 }
 
 /* A job that is done is not run again, because the caller finds its summary. A job that could not
- * be scored keeps none: when it is started again, nothing is left to train, and it is scored. */
+ * be scored, or whose trainers failed in what follows their loops, keeps none: when it is started
+ * again, nothing is left to train, and that is done again. */
 static void keep_summary(struct supervisor *s, const struct supervisor_result *result)
 {
 	char path[DIRS_PATH_MAX];

@@ -618,6 +618,9 @@ static void all_of_a_sum_end_when_it_is_enough(void **state)
 	push("w1", 1, 1, 10);
 	expect("settle 1\napply 1\n7 enough ok iteration=2 applied=1 samples=20 round=#2\n"
 	       "9 enough ok iteration=2 applied=1 samples=20 round=#2\nsum 2 of 2\n");
+	end("w0");
+	enter("w0", 2, 2); /* once more, while w1 has not ended yet, but trains nothing */
+	expect("sum 2 of 1\n10 err fenced: it joins again\n11 enough ok iteration=2 members=2\nsum 2 of 2\n");
 }
 
 int main(void)
