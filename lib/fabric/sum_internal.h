@@ -12,8 +12,8 @@
 #include "fabric/rowlist.h"
 #include "fabric/sum.h"
 
-#define BUCKET_FLOATS (UINT64_C(1) << 20)      /* 4 MB */
-#define BUCKET_HOST_FLOATS (UINT64_C(1) << 17) /* at least: 512 KB for each host */
+#define BUCKET_FLOATS (UINT64_C(1) << 18)      /* 1 MB */
+#define BUCKET_HOST_FLOATS (UINT64_C(1) << 16) /* at least: 256 KB for each host */
 #define CHUNK_UNIT 1024                        /* floats: shorter vectors are not cut */
 #define RECEIVES_MAX 64                        /* of bulk at once; their numbers are tags */
 #define WINDOW_BYTES ((size_t)8 << 20)         /* all of these together, or a single longer one */

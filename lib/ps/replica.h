@@ -23,7 +23,7 @@
 #include "ps/stage.h"
 
 #define PS_STATES 2 /* the last ones are kept */
-#define REPLICA_BUCKET ((size_t)1 << 20) /* floats that are summed over hosts together */
+#define REPLICA_BUCKET ((size_t)1 << 18) /* floats that are summed over hosts together */
 
 struct ps_replica;
 struct early;

@@ -241,8 +241,9 @@ static int round_add_dense(struct ps_replica *r, const struct early *const *earl
 	for (size_t b = 0; b < rd->buckets; b++) {
 		if (most == 0)
 			return 0;
+		/* Of several hosts one by one, so that the first ones travel while others are added. */
 		if (!rd->added[b])
-			most -= add_buckets(r, b, most, early, whole);
+			most -= add_buckets(r, b, rd->alone ? most : 1, early, whole);
 	}
 	return 1;
 }
