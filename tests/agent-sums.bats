@@ -181,6 +181,21 @@ under_way() {
 	ends_exact 2 w0
 }
 
+@test "a rank that joins in the middle of a batch is not waited for to give its state" {
+	queue --epochs 1
+	replica
+	lead
+	rank w0 0.2 --batch 200
+	wait_for 'came 1'
+	kill -9 "$LEAD"
+	wait "$LEAD" || :
+	rank w1 0.2 --batch 200
+	lead --expect 2
+	wait_for 'grep -q "in the middle of a batch" w0.err lead.err'
+	ends_exact 1 w0 w1
+	grep -q "^resume [1-9]" w1.out
+}
+
 @test "a replica that is stopped holds up the sum, and nothing else" {
 	queue --epochs 2
 	replica

@@ -464,6 +464,9 @@ int agent_sums_give(struct agent *a, const struct record *r, struct error *err)
 		return error_wrap(err, a->options.lead);
 	if (a->save.told_count + 2 > SAVES_MAX)
 		return tell_given(a, SAVES_OPEN, err);
+	/* It would write before its next batch, but this one is not committed before it has. */
+	if (a->phase == PHASE_JOINING && (a->given || a->word == WORD_STEP))
+		return tell_given(a, "it is in the middle of a batch", err);
 	if (s->give.fd < 0)
 		s->give.fd = memfd_create("paceline-state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (s->give.fd < 0)

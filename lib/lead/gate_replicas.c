@@ -182,7 +182,7 @@ static void replicas_out(struct gate *g, size_t i)
 	HASH_ITER(hh, g->workers, w, next)
 	{
 		if ((w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) && w->replica == i)
-			worker_out(g, w, why);
+			states_put_out(g, w, why);
 	}
 }
 

@@ -75,10 +75,27 @@ const char *states_samples(const struct gate *g, char out[STATES_SAMPLES_MAX])
 	return out;
 }
 
+void states_put_out(struct gate *g, struct worker *w, const char *why)
+{
+	uint64_t connection = states_has(g, w) ? w->connection : 0;
+
+	worker_out(g, w, why);
+	w->unaware = connection;
+}
+
+static int states_is_unaware(const struct gate *g)
+{
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->unaware)
+			return 1;
+	}
+	return 0;
+}
+
 int gate_lost(const struct gate *g)
 {
 	return states_are(g) && g->sums.is_known && !g->settling && !g->expect && !g->quit &&
-	       states_is_needed(g) && !states_is_whole(g, NULL);
+	       states_is_needed(g) && !states_is_whole(g, NULL) && !states_is_unaware(g);
 }
 
 /* ---- giving ---- */
@@ -280,7 +297,7 @@ void gate_state_late(struct gate *g)
 	HASH_ITER(hh, g->workers, w, next)
 	{
 		if (w->is_due)
-			worker_out(g, w, "its state was not there in time");
+			states_put_out(g, w, "its state was not there in time");
 	}
 	units_step(g);
 }
@@ -293,7 +310,7 @@ void gate_state(struct gate *g, const struct gate_who *who, uint64_t version)
 		return;
 	if (w->state != WORKER_OUT) /* what it has now may be anything */
 		worker_out(g, w, "it joins again");
-	int is_old = g->applied == 0 && g->beginnings && w->beginning != g->beginnings;
+	int is_old = version == 0 && g->beginnings && w->beginning != g->beginnings;
 	w->version = is_old ? GATE_NO_STATE : version;
 }
 

@@ -276,6 +276,8 @@ static void after_all_have_gone_one_begins_again(void **state)
 	push("w2", 2, 0, 10);
 	expect("settle 0\napply 0\n5 give 3 at 1 ok iteration=1 applied=1 samples=10 round=#2\n"
 	       "sum 1 of 1\n");
+	enter("w0", 3, 0); /* one behind, but not of the others' beginning */
+	expect("4 err fenced: it joins again\n");
 }
 
 /* ---- joining ---- */
@@ -500,6 +502,34 @@ static void when_nobody_has_the_state_it_is_lost(void **state)
 	       "sum 7 of 1\n");
 }
 
+/* One that the lead put out may compute for long before it hears of that. */
+static void who_was_put_out_may_still_come(void **state)
+{
+	(void)state;
+	two();
+	closed("w1");
+	gate_replica_gone(gate, 0);
+	serve(0);
+	enter("w2", 1, NONE);
+	assert_false(gate_lost(gate));
+	closed("w0");
+	assert_true(gate_lost(gate));
+}
+
+static void who_loads_too_long_may_still_come(void **state)
+{
+	(void)state;
+	filled();
+	closed("w0");
+	closed("w1");
+	gate_state_late(gate);
+	gate_replica_gone(gate, 0); /* with what was given */
+	enter("w3", 1, NONE);
+	assert_false(gate_lost(gate));
+	closed("w2");
+	assert_true(gate_lost(gate));
+}
+
 /* ---- leaving ---- */
 
 static void leave(const char *worker)
@@ -640,6 +670,8 @@ int main(void)
 		TEST(one_behind_steps_with_the_sum),
 		TEST(after_a_lead_died_members_come_back),
 		TEST(when_nobody_has_the_state_it_is_lost),
+		TEST(who_was_put_out_may_still_come),
+		TEST(who_loads_too_long_may_still_come),
 		TEST(the_last_gives_before_it_leaves),
 		TEST(one_that_has_ended_gives_too),
 		TEST(one_saves_what_was_committed),
