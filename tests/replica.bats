@@ -566,4 +566,13 @@ END
 	apply n 4 9 1
 	answered n '^ok iteration=5'
 	[ "$(python3 rank.py a/r0.sock "sum 4")" = "round 9 1.0 2.0 3.0 4.0" ]
+	# Its own fabricd stands still, so it may write yet; once it is dead it can't.
+	push w w0 5 "$G1234"
+	pkill -STOP -f "^[^ ]*fabricd --run-dir $T/a "
+	REPLICAS=r0,r1 sum l 10 5 w0:1:r0 w1:1:r1
+	sum n 11 5 w0
+	answered l '^err code=stale.*11'
+	not grep -q 'round=11' n.answers
+	pkill -KILL -f "^[^ ]*fabricd --run-dir $T/a "
+	answered n '^ok round=11$'
 }
