@@ -42,6 +42,18 @@ hosts_link() { "$HOSTS_COMMAND" link "$HOSTS" "$1" "$2"; } # HOST RATE|none|down
 hosts_kill() { "$HOSTS_COMMAND" kill "$HOSTS" "$1"; }      # HOST: every process at once
 hosts_boot() { "$HOSTS_COMMAND" boot "$HOSTS" "$1"; }      # HOST: it is back
 
+host_dies() { # HOST SECONDS: and is back after so long
+	hosts_kill "$1"
+	sleep "$2"
+	hosts_boot "$1"
+}
+
+no_cable() { # HOST SECONDS
+	hosts_link "$1" down
+	sleep "$2"
+	hosts_link "$1" up
+}
+
 # started_on PID: of `on HOST COMMAND &`, the pid by which COMMAND can be signalled from outside. (A
 # kill -9 of PID itself is one of COMMAND; another signal would not reach it.)
 started_on() {
