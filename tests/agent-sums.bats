@@ -121,11 +121,13 @@ under_way() {
 	replica
 	lead
 	rank w0 0.02
-	rank w1 0.2
+	echo 0.01 >pace.w1
+	rank w1
 	under_way 3
 	[[ $(ask lead.sock "fence worker=w1 generation=2") == ok* ]]
+	wait_for 'grep -q "refused: starting over" w1.err'
+	rm pace.w1
 	ends_exact 3 w0 w1
-	grep -q 'refused: starting over' w1.err
 }
 
 @test "a new lead has the one rank that has the state, though its trainer is between two batches" {
