@@ -1009,7 +1009,7 @@ settle_here() { settle "$1" 1 "${@:3}" | sed "s/^settle /&boot=$2 /"; }
 	kill "$PID"
 	wait "$PID"
 	[ ! -e "$S" ]
-	for other in '-n 1001' '-b 11' '-m 3' '-e 4' '--shuffle none' '--seed 5'; do
+	for other in '-n 1001' '-m 3' '-e 4' '--shuffle none' '--seed 5'; do
 		run -78 shardd -s "$S" -j "$J" $other
 		[[ $output == *journal.0*'is of '* ]]
 	done

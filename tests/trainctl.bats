@@ -258,9 +258,9 @@ ledger_rows() { awk '{ sub(/.* length=/, ""); n += $0 } END { print n + 0 }'; }
 	job MAX_TIME=0.1
 	run run_job
 	[ "$status" -eq 0 ]
-	run run_job --set BATCH=32
+	run run_job --set SEED=3
 	[ "$status" -eq 78 ]
-	[[ $output == *"another BATCH (64, not 32); --fresh starts over"* ]]
+	[[ $output == *"another SEED (1, not 3); --fresh starts over"* ]]
 	run run_job --set CHECKPOINT=keep:5 --set WORKERS=3 --set MAX_TIME=never
 	[ "$status" -eq 0 ]
 }

@@ -762,6 +762,41 @@ finished_exactly() { # TIMES
 	[ "$(last with2.out samples)" = 12000 ]
 }
 
+@test "agent: stopped, and run with another BATCH and number of ranks: from there on, and a schedule ends as planned" {
+	needs_python
+	cat >steps.py <<-'END'
+		import os, paceline, time
+		done = {"steps": 0}
+		batches = paceline.batches(state={"done": done}, collective=True)
+		for batch in batches:
+		    batch.rows
+		    done["steps"] += batch.steps
+		    print("batch", batch.size, flush=True)
+		    batch.done(1.0)
+		    time.sleep(0.02)
+		assert done["steps"] == batches.steps == 80, (done, batches.steps)
+	END
+	printf '%s\n' JOB=steps SAMPLES=600 WORKERS=2 BATCH=30,shard:4 EPOCHS=4 CHECKPOINT=0.1 \
+		"TRAINER='exec python3 $T/steps.py'" >job.env
+	export PYTHONPATH=$PACELINE_ROOT/scripts/python
+	begin first
+	wait_for 'grep -q "^batch 15" run/state/logs/w1.log'
+	printf '%s\n' 'action kind=adjust-bs id=w0 size=10' 'action kind=adjust-bs id=w1 size=20' |
+		trainctl apply --run-dir "$T/run" >said
+	wait_for 'grep -q "^batch 20" run/state/logs/w1.log'
+	trainctl stop --run-dir "$T/run" >/dev/null
+	ended "$SUPERVISOR"
+	[ "$(last first.out state)" = stopped ]
+	local small=$(last first.out samples)
+	run -78 run_job --set BATCH=30,shard:5
+	[[ $output == *"another BATCH shard (4, not 5)"* ]]
+	run_job --set BATCH=21 --set WORKERS=3 >out
+	[ "$(last out state)" = done ]
+	[ "$(last out samples)" -eq 2400 ]
+	[ "$(last out shards)" -eq 20 ]
+	[ "$(grep -c '^batch 7$' run/state/logs/w2.log)" -ge $(((2400 - small) / 21 - 3)) ]
+}
+
 @test "agent: adjust-bs and adjust-lr come with the next batch" {
 	needs_python
 	paced_job

@@ -1033,7 +1033,8 @@ int job_write(const struct job *job, const char *path, struct error *err)
 /* A stopped job can go on with another value of these; a finished one would have to train again. */
 static int job_is_late(const struct key_row *row)
 {
-	return strncmp(row->name, "OPTIMIZER ", 10) == 0 || strcmp(row->name, "TEST") == 0;
+	return strncmp(row->name, "OPTIMIZER ", 10) == 0 || strcmp(row->name, "TEST") == 0 ||
+	       strcmp(row->name, "BATCH") == 0;
 }
 
 /* The lead runs a method that sets sizes at every barrier, from its start to its end. */
@@ -1044,6 +1045,8 @@ static enum job_change change_of(const struct key_row *row, const struct job *ol
 	if (strcmp(row->name, "TRAINER") == 0 && job_kind(old)->foreign != job_kind(now)->foreign)
 		return JOB_CHANGE_FRESH;
 	if (finished && job_is_late(row))
+		return JOB_CHANGE_FRESH;
+	if (strcmp(row->name, "BATCH") == 0 && job_is_local(old)) /* by it rows move to others */
 		return JOB_CHANGE_FRESH;
 	if (strcmp(row->name, "SOLUTION") == 0 &&
 	    strcmp(before ? before : "", after ? after : "") != 0)

@@ -90,7 +90,7 @@ static const struct key_row own_rows[] = {
 	 "L2 penalty apart from the gradient: each step makes a parameter smaller by rate x decay"},
 	{"OPTIMIZER clip", NULL, NULL, KEY_REAL, AT(clip), "never", 0, 1e18, "never", NULL, STOPPED,
 	 "a worker's gradient with a larger norm becomes one with this norm"},
-	{"BATCH", "samples", NULL, KEY_COUNT, AT(batch), "1024", 1, 1e9, NULL, NULL, FRESH,
+	{"BATCH", "samples", NULL, KEY_COUNT, AT(batch), "1024", 1, 1e9, NULL, NULL, STOPPED,
 	 "global batch, samples"},
 	{"BATCH shard", NULL, "BATCHES_PER_SHARD", KEY_COUNT, AT(batches_per_shard), "100", 1, 1e9,
 	 NULL, NULL, FRESH, "global batches in one shard"},

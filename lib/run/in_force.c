@@ -177,7 +177,8 @@ static void in_force_print(const struct supervisor *s, FILE *out)
 {
 	char *lines = sup_in_force_lines(s);
 	record_print(out, RECORD("force", F("incarnation", s->in_force.incarnation),
-				 F("life", s->in_force.life)));
+				 F("life", s->in_force.life),
+				 F("batch", s->job->batch)));
 	fputs(lines ? lines : "", out);
 	free(lines);
 	print_hosts(s, out);
@@ -221,8 +222,10 @@ void sup_in_force_flush(struct supervisor *s)
 
 static int take_lead(struct supervisor *s, const struct record *r, struct error *err)
 {
+	s->in_force.batch = s->job->batch;
 	if (record_u64(r, "incarnation", 0, UINT64_MAX, &s->in_force.incarnation, err) != 0 ||
-	    record_u64_opt(r, "life", 0, UINT64_MAX, &s->in_force.life, err) != 0)
+	    record_u64_opt(r, "life", 0, UINT64_MAX, &s->in_force.life, err) != 0 ||
+	    record_u64_opt(r, "batch", 0, UINT64_MAX, &s->in_force.batch, err) != 0)
 		return -1;
 	return 0;
 }
@@ -232,8 +235,8 @@ static int in_force_take_action(struct supervisor *s, const struct record *r, st
 	struct action a;
 	if (action_parse(&a, r, err) != 0)
 		return -1;
-	if (a.kind == ACTION_ADJUST_BS && job_balance(s->job))
-		return 0; /* an earlier SOLUTION's */
+	if (a.kind == ACTION_ADJUST_BS && (job_balance(s->job) || s->in_force.batch != s->job->batch))
+		return 0; /* an earlier SOLUTION's, or of another BATCH */
 	if (a.kind == ACTION_BACKUP_WORKERS && !job_kind(s->job)->backup)
 		return 0; /* this kind of job has none */
 	return in_force_put(&s->in_force, &a) == 0

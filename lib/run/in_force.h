@@ -48,6 +48,7 @@ struct sup_in_force {
 	struct sup_forced *first; /* uthash: in the order in which they came */
 	size_t count;
 	uint64_t incarnation, life; /* of the lead that has them */
+	uint64_t batch;             /* BATCH of what was restored */
 	int changed;                /* since it was kept */
 };
 

@@ -213,7 +213,6 @@ static int check_given(const struct service *s, const struct queue *q, struct er
 		uint64_t have, want;
 	} numbers[] = {
 		{given->samples, "-n", have->samples, want->samples},
-		{given->batch, "-b", have->batch, want->batch},
 		{given->batches, "-m", have->batches, want->batches},
 		{given->epochs, "-e", have->epochs, want->epochs},
 		{given->seed, "--seed", have->seed, want->seed},

@@ -21,7 +21,7 @@ struct service;
 /* Which parameters were given. The others come from the journal, or keep their defaults in a new
  * queue. */
 struct service_given {
-	int samples, batch, batches, epochs, apart, shuffle, seed, retries, lease, partitions, migrate;
+	int samples, batches, epochs, apart, shuffle, seed, retries, lease, partitions, migrate;
 };
 
 struct service_options {

@@ -214,8 +214,8 @@ static int shard_state_no_memory(struct error *err)
 /* Compares parameters while a state is read: of partitions only the number is known then. */
 static int shard_state_is_same(const struct queue_parameters *a, const struct queue_parameters *b)
 {
-	return a->samples == b->samples && a->batch == b->batch && a->batches == b->batches &&
-	       a->epochs == b->epochs && a->shuffle == b->shuffle && a->seed == b->seed &&
+	return a->samples == b->samples && a->batches == b->batches && a->epochs == b->epochs &&
+	       a->shuffle == b->shuffle && a->seed == b->seed &&
 	       a->apart == b->apart && a->partitions == b->partitions;
 }
 
@@ -238,10 +238,10 @@ static int shard_state_read_head(struct state_reader *s, const struct record *r,
 	/* Check before anything is allocated for them: a file may say anything. */
 	if (s->has_expected && !shard_state_is_same(&s->p, &s->expected))
 		return error_set(err, ERROR_CONFIG, NULL,
-				 "made for samples=%llu batch=%llu batches=%llu epochs=%llu "
+				 "made for samples=%llu batches=%llu epochs=%llu "
 				 "shuffle=%s seed=%llu%s",
-				 (unsigned long long)s->p.samples, (unsigned long long)s->p.batch,
-				 (unsigned long long)s->p.batches, (unsigned long long)s->p.epochs,
+				 (unsigned long long)s->p.samples, (unsigned long long)s->p.batches,
+				 (unsigned long long)s->p.epochs,
 				 queue_shuffle_names[s->p.shuffle], (unsigned long long)s->p.seed,
 				 s->p.apart ? " apart=1" : "");
 	if (head.partitions > 0) {

@@ -219,7 +219,7 @@ class Batch:
 
     @property
     def steps(self) -> int:
-        every = self._batches._global
+        every = self._batches._step_of["rows"]
         rows = self._planned if self.samples is None else self.samples
         return -(-(self.samples_done + rows) // every) - -(-self.samples_done // every) if every else 1
 
@@ -366,23 +366,24 @@ class Batches:
         self._sums: Any = None  # with sums=
         self._state: Optional[_State] = None
         self._before: Optional[Dict[str, Any]] = None  # a step that does not count: the state before it
-        self._all = self._global = 0  # rows of all epochs; rows of a batch of all ranks; 0: not known
+        self._all = 0  # rows of all epochs; 0: not known
+        self._step_of = {"rows": 0}  # of a schedule: of all ranks; of BATCH when the job began
         self._epoch = 0
         self._best: Optional[_Best] = None
 
     @property
     def steps(self) -> int:
-        """How many steps a schedule has in this job: one for each global batch (BATCH) of rows, however
-        they are cut. It gets exactly so many, if it makes those of each batch:
+        """How many steps a schedule has in this job: one for each global batch (BATCH as the job began) of
+        rows, however they are cut. It gets exactly so many, if it makes those of each batch:
 
             schedule = OneCycleLR(optimizer, max_lr=0.1, total_steps=batches.steps)
             ...
             for _ in range(batch.steps):
                 schedule.step()
         """
-        if not self._all or not self._global:
+        if not self._all or not self._step_of["rows"]:
             raise Error("how many rows there are is not known here: say samples= to batches()")
-        return -(-self._all // self._global)
+        return -(-self._all // self._step_of["rows"])
 
     def _place(self, batch: Batch, epoch: Optional[int], samples: int, done: int, of: int) -> Batch:
         """Where in the job a batch is; samples are those of all ranks."""
@@ -476,13 +477,14 @@ class _LocalBatches(Batches):
     def __init__(self, samples: int, size: int, epochs: int, seed: Optional[int], rank: int, world: int,
                  collective: bool) -> None:
         super().__init__(collective)
-        self._all, self._global = samples * epochs, size * world
+        self._all, self._step_of["rows"] = samples * epochs, size * world
         self._plan = self._batches(samples, seed, rank, world)
 
     def _batches(self, samples: int, seed: Optional[int], rank: int, world: int) -> Iterator[Batch]:
         """As in a job, a batch may have the last rows of an epoch and the first ones of the next."""
-        for iteration, done in enumerate(range(0, self._all, self._global)):
-            total = min(self._global, self._all - done)
+        size = self._step_of["rows"]
+        for iteration, done in enumerate(range(0, self._all, size)):
+            total = min(size, self._all - done)
             at, end = done + total * rank // world, done + total * (rank + 1) // world
             take, epoch = end - at, at // samples if end > at else None
             ranges = []
@@ -532,7 +534,7 @@ class _AgentBatches(Batches):
         told = [os.environ.get("PACELINE_" + name, "") for name in ("EPOCHS", "BATCH")]
         if all(text.isdigit() for text in told):
             self._all = int(job if job.isdigit() else samples or 0) * int(told[0])
-            self._global = int(told[1])
+            self._step_of["rows"] = int(told[1])
         self._background = background
         self._writing: Optional[_Writing] = None
         self._ended = False
@@ -1113,6 +1115,8 @@ def _ranks() -> Tuple[int, int]:
 
 def _with(source: Batches, sums: Any, state: Optional[_State], best: Optional[_Best]) -> Batches:
     source._state, source._best = state, best
+    if state is not None:
+        state.add("paceline", _Dict(source._step_of))
     if sums is not None:
         source._sums = _Arrays(source, sums) if isinstance(sums, int) else _Gradients(source, sums)
     return source
