@@ -7,8 +7,10 @@
 
 #include "agent/agent.h"
 #include "agent/filter.h"
+#include "base/keep.h"
 #include "monitor/node.h"
 
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,7 +18,7 @@
 #define PROGRAM "agent"
 
 static struct {
-	const char *shards, *lead, *replica, *spare, *resume, *rank;
+	const char *shards, *lead, *replica, *spare, *resume, *memory, *rank;
 	struct option_list env;
 	uint64_t batch, ahead;
 	double grace;
@@ -58,6 +60,8 @@ static const struct option_row option_rows[] = {
 	 .help = "this is trainer I (0 is the first) of N; no iteration begins without all N"},
 	{.name = "resume", .kind = OPTION_TEXT, .target = &opt.resume, .arg = "DIR",
 	 .help = "the checkpoint from which the trainer is to go on"},
+	{.name = "memory", .kind = OPTION_TEXT, .target = &opt.memory, .arg = "DIR",
+	 .help = "the last checkpoint of COMMAND is kept in memory, too; links in DIR lead to it"},
 	{.name = "env", .kind = OPTION_LIST, .target = &opt.env, .arg = "NAME=VALUE",
 	 .help = "a variable for the environment of COMMAND; may be repeated"},
 	{.name = "grace", .kind = OPTION_SECONDS, .target = &opt.grace, .arg = "SECONDS",
@@ -165,6 +169,7 @@ static int check_filter(struct error *err)
 	if (opt.lead)
 		return error_set(err, ERROR_USAGE, "--each", "needs no --lead");
 	const char *needs = opt.resume	     ? "--resume"
+			    : opt.memory     ? "--memory"
 			    : opt.replica    ? "--replica"
 			    : opt.spare	     ? "--spare"
 			    : opt.rank	     ? "--rank"
@@ -287,6 +292,8 @@ int main(int argc, char **argv)
 					.replica = opt.replica,
 					.spare = opt.spare,
 					.resume = opt.resume,
+					.memory = {opt.memory, node.meter.id,
+						   keep_socket(getenv(KEEP_VARIABLE))},
 					.command = command,
 					.batch = opt.batch,
 					.ahead = opt.ahead,

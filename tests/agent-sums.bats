@@ -224,10 +224,28 @@ under_way() {
 	ends_exact 2 w0 w1
 	local iteration
 	iteration=$(sed -n 's/.* iteration=\([0-9]*\).*/\1/p' cut/MANIFEST | head -n 1)
+	grep -qx 'saves into memory' w0.out w1.out
 	[ "$(stat -c %s cut/*/counts)" = $((ROWS * 8)) ]
 	[ "$(od -An -v -tu8 -w8 cut/*/counts | awk '{ n += $1 } END { print n }')" = \
 		"$(awk -v k="$iteration" '$1 == "resume" { n = $3 } # it may have come later than w1
 			$1 == "sum" && $2 <= k { n += $3 } END { print n }' w0.out)" ]
+}
+
+@test "a rank is killed in the middle of a save: that checkpoint fails, the next one is another rank's" {
+	queue --epochs 3
+	replica
+	lead
+	rank w0 0.02
+	rank w1 0.02
+	under_way
+	touch dies
+	run ask lead.sock "cut path=$T/cut"
+	[[ $output == "err code=cut"*"left before it had saved"* ]] || { echo "$output"; return 1; }
+	not test -e cut
+	run ask lead.sock "cut path=$T/cut"
+	[[ $output == ok* ]] || { echo "$output"; return 1; }
+	[ "$(stat -c %s cut/w1/counts)" = $((ROWS * 8)) ]
+	ends_exact 3 w1
 }
 
 @test "enough is said while the lead is gone: the next one hears it, and the ranks end alike" {

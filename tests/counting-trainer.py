@@ -6,9 +6,11 @@ committed sum is added to the counts. So with SYNC=allreduce all ranks must have
 
 SECONDS is how long a batch takes (0), and each row as many seconds more as the file `pace.ID` says, while it is
 there. Once there is a file `enough` it says so; while there is a file `linger` it takes its time between two
-batches. The counts are its state: they are saved, resumed and given to others as
-words of agent(1) say. At the end they are written to ID.counts, a line for each row. What was resumed, and the
-iteration of each sum, and each new factor of the learning rate, goes to standard output. It ends with 1 if a sum has not as many rows as samples.
+batches; once there is a file `dies` it removes that and kills itself in the middle of a save. The counts are its
+state: they are saved, into memory where that is offered, resumed and given to others as words of agent(1) say. At
+the end they are written to ID.counts, a line for each row. What was resumed, and the iteration of each sum, and
+each new factor of the learning rate, goes to standard output. It ends with 1 if a sum has not as many rows as
+samples.
 """
 import array
 import mmap
@@ -41,13 +43,17 @@ def load(path):
     counts[:] = array.array("Q", data)
 
 
-def save(path):
-    whole = path
-    if os.path.isdir(path):
-        whole = os.path.join(path, "counts")
-    with open(whole, "wb") as file:
-        file.write(counts.tobytes())
-    ask("saved path=" + (whole if whole == path else "counts"))
+def save(path, memory=None):
+    whole = memory or (os.path.join(path, "counts") if os.path.isdir(path) else path)
+    with os.fdopen(os.open(whole, os.O_WRONLY | os.O_CREAT), "wb", 0) as file:
+        file.write(counts.tobytes()[:4 * ROWS])
+        if os.path.exists("dies"):
+            os.remove("dies")
+            os.kill(os.getpid(), 9)
+        file.write(counts.tobytes()[4 * ROWS:])
+        file.truncate()
+    print("saves into", "memory" if memory else path, flush=True)
+    ask("saved memory=counts" if memory else "saved path=" + ("counts" if whole != path else path))
 
 
 def ask(word):
@@ -66,7 +72,7 @@ def ask(word):
             print("resume", of["iteration"], sum(counts), flush=True)
     for kind, of in records:
         if kind == "save":
-            save(of["path"])
+            save(of["path"], of.get("memory"))
     return records
 
 

@@ -300,32 +300,27 @@ for batch in $all: batch.rows"
 	END
 }
 
-@test "state: objects with state_dict(), at once and in the background" {
+@test "state: objects with state_dict(), killed and loaded again" {
 	cat >state.py <<-'END'
-		import sys, paceline
+		import paceline
 		class Counter:
 		    def __init__(self): self.counts = {}
 		    def state_dict(self): return {"counts": self.counts}
 		    def load_state_dict(self, state): self.counts = dict(state["counts"])
 		a, b, c = Counter(), Counter(), {"batches": 0}
-		for batch in paceline.batches(state={"a": a, "b": b, "c": c}, background=sys.argv[1] == "background"):
+		for batch in paceline.batches(state={"a": a, "b": b, "c": c}):
 		    for row in batch.rows: a.counts[row] = a.counts.get(row, 0) + 1
 		    b.counts[batch.iteration] = 1
 		    c["batches"] += 1
 		assert set(a.counts.values()) == {2} and len(a.counts) == 30, a.counts
 		assert sorted(b.counts) == list(range(c["batches"]))
 	END
-	local mode
-	for mode in once background; do
-		rehearse --samples 30 --size 4 --epochs 2 --save-every 3 --kill 0@7 --kill 0@12 -- python3 state.py $mode >out
-		grep -q ' restarts=2 ' out
-	done
+	rehearse --samples 30 --size 4 --epochs 2 --save-every 3 --kill 0@7 --kill 0@12 -- python3 state.py >out
+	grep -q ' restarts=2 ' out
 	run -1 python3 -c 'import paceline; paceline.batches(state={"m": 1}, samples=1)'
 	[[ $output == *"state: m is no dict, and has no state_dict() and load_state_dict(): use save= and resume="* ]]
 	run -1 python3 -c 'import paceline; paceline.batches(state={}, save=print, samples=1)'
 	[[ $output == *"either state=, or save= and resume="* ]]
-	run -1 python3 -c 'import paceline; paceline.batches(save=print, background=True, samples=1)'
-	[[ $output == *"background= needs state="* ]]
 	run -1 python3 -c 'import paceline; paceline.batches(collective=True, samples=1)'
 	[[ $output == *"collective=True needs RANK and WORLD_SIZE in the environment"* ]]
 }
@@ -340,7 +335,7 @@ for batch in $all: batch.rows"
 		if numpy: numpy.random.seed(2)
 		if torch: torch.manual_seed(3)
 		drawn = {}
-		batches = paceline.batches(state={"drawn": drawn}, collective=True, background="background" in sys.argv)
+		batches = paceline.batches(state={"drawn": drawn}, collective=True)
 		for batch in batches:
 		    batch.rows
 		    drawn[batch.iteration] = [random.random(), float(numpy.random.rand()) if numpy else 0,
@@ -351,9 +346,7 @@ for batch in $all: batch.rows"
 	for module in numpy torch; do python3 -c "import $module" 2>/dev/null && modules+=" $module"; done
 	rehearse --samples 60 --size 5 -- python3 dice.py $modules >whole
 	rehearse --samples 60 --size 5 --save-every 5 --kill 0@7 -- python3 dice.py $modules >killed
-	rehearse --samples 60 --size 5 --save-every 5 --kill 0@9 -- python3 dice.py $modules background >behind
 	diff <(grep -v ^rehearsal whole) <(grep -v ^rehearsal killed)
-	diff <(grep -v ^rehearsal whole) <(grep -v ^rehearsal behind)
 	rehearse --samples 60 --size 5 --ranks 3 --save-every 2 --kill 1@3 -- python3 dice.py $modules >ranks
 	[ "$(grep -v ^rehearsal ranks | sed 's/.*(3, //' | sort -u | wc -l)" -eq 3 ]
 }

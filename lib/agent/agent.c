@@ -64,6 +64,7 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 		.path = o->spare, .id = o->meter.id, .wait_seconds = o->wait_seconds, .stop = o->stop};
 	a->place = o->spare ? PLACE_NONE : PLACE_KNOWN;
 	boot_id(a->boot);
+	a->save.memory = a->save.resumed = -1;
 	agent_size(a, o->batch);
 	shards.owner = a;
 	agent_sums_start(a);

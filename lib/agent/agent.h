@@ -15,6 +15,7 @@
 
 #include "agent/command.h"
 #include "agent/rows_text.h"
+#include "agent/saved_files.h"
 #include "base/error.h"
 #include "meter/meter.h"
 #include "proc/end.h"
@@ -35,6 +36,7 @@ struct agent_options {
 	const char *replica; /* of the replica of this host, which sums; NULL: trainers do so */
 	const char *spare;   /* of trainctl, which has a place for it one day; NULL: it has one */
 	const char *resume;  /* directory of the checkpoint to go on from; NULL: from nothing */
+	struct saved_memory memory; /* where what is saved is kept in memory, too */
 	struct command_options command; /* without resume, talks */
 	struct rows_text *rows; /* rows for its standard input; NULL: none; the caller's */
 	uint64_t batch; /* rows; adjust-bs changes it */

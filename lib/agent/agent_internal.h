@@ -77,6 +77,9 @@ struct save {
 	char *cut;          /* directory of the checkpoint */
 	char *dir;          /* in it, the trainer's */
 	char *files;        /* lines for the lead; kept until there are others */
+	int memory;         /* a file in which the trainer may write instead; -1: none */
+	uint64_t length;    /* of the last one that it has written there */
+	int resumed;        /* what it goes on from, in memory; -1: it is on the disk */
 	struct saved_files *reading; /* what was saved, while that is being read; NULL: nothing is */
 	int reading_is_old;          /* another checkpoint has become due since */
 };
@@ -300,7 +303,6 @@ int agent_sums_push(struct agent *a, struct error *err);
 int agent_sums_hear_replica(struct agent *a, struct error *err);
 /* The lead wants the trainer's state for another one. */
 int agent_sums_give(struct agent *a, const struct record *r, struct error *err);
-void agent_sums_give_path(const struct agent *a, char path[64]); /* where it is to be written */
 int agent_sums_gives(const struct agent *a); /* it was asked to, and has not told the lead yet */
 /* It is written; why: it is not. */
 int agent_sums_given(struct agent *a, const char *why, struct error *err);

@@ -1,25 +1,40 @@
 /*
  * Checkpoints of trainers: the trainer is told a directory, writes its files there, and names them.
+ * Or it writes one file into memory, and trains on while a thread puts it into that directory.
  * Length and checksum of each file go to the lead, which records them. After a restart the trainer
- * gets the path, once its files were found undamaged.
+ * gets the path, once its files were found undamaged; that of the file in memory, if it is still held.
  */
 #include "agent/agent_internal.h"
 
 #include "base/fs.h"
+#include "base/keep.h"
 #include "base/log.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/memory.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define WHY_MAX 500 /* each byte may be written as three */
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+static void agent_save_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
 
 void agent_save_free(struct agent *a)
 {
 	saved_files_abandon(a->save.reading);
+	agent_save_close(&a->save.memory);
+	agent_save_close(&a->save.resumed);
 	free(a->save.cut);
 	free(a->save.dir);
 	free(a->save.files);
@@ -38,6 +53,27 @@ static void put_resume(const struct agent *a, struct record_out *o, char line[RE
 		record_add(o, "from", a->resume_of);
 }
 
+/* What is held in memory of this is held for the next restart, too. */
+static int resume_from_memory(struct agent *a, const struct ckpt_manifest *m,
+			      const struct ckpt_saved *saved, char path[CKPT_PATH_MAX])
+{
+	const struct saved_memory *kept = &a->options.memory;
+	const struct ckpt_file *file = ckpt_manifest_file(m, saved->path);
+	struct error err = {0};
+	if (!kept->dir || !file)
+		return -1;
+	a->save.resumed = ckpt_memory_find(kept->dir, saved->worker, file);
+	if (a->save.resumed < 0)
+		return -1;
+	words_memory_path(path, CKPT_PATH_MAX, a->save.resumed);
+	log_say(LOG_LEVEL_INFO, "%s goes on from memory", a->options.meter.id);
+	if (strcmp(saved->worker, kept->worker) == 0 && kept->keeper >= 0 &&
+	    ckpt_memory_keep(kept->dir, kept->worker, file->sum, a->save.resumed, kept->keeper,
+			     &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
+	return 0;
+}
+
 static int take_resume(struct agent *a, const struct ckpt_manifest *m, struct error *err)
 {
 	char path[CKPT_PATH_MAX], real[PATH_MAX], line[RECORD_LINE_MAX];
@@ -49,11 +85,14 @@ static int take_resume(struct agent *a, const struct ckpt_manifest *m, struct er
 	const struct ckpt_saved *saved = ckpt_find_saved(m, a->options.meter.id);
 	if (!saved)
 		return 0;
-	if (ckpt_check_saved(m, dir, saved, path, sizeof path, err) != 0)
+	if (resume_from_memory(a, m, saved, path) == 0)
+		a->resume = strdup(path);
+	else if (ckpt_check_saved(m, dir, saved, path, sizeof path, err) != 0)
 		return -1;
-	if (!realpath(path, real))
+	else if (!realpath(path, real))
 		return error_errno(err, ERROR_DATA, path, "can't be found");
-	a->resume = strdup(real);
+	else
+		a->resume = strdup(real);
 	a->resume_of = strdup(saved->worker);
 	a->resume_iteration = m->iteration;
 	a->resume_due = 1;
@@ -143,6 +182,14 @@ void agent_save_over(struct agent *a, enum saving kind)
 	s->reading_is_old = 1;
 }
 
+/* The trainer may still write into the file that it was told before; it is told the same one. */
+static void offer_memory(struct agent *a)
+{
+	struct save *s = &a->save;
+	if (s->memory < 0 && saved_files_fit(s->length))
+		s->memory = keep_new(CKPT_MEMORY_STATE, NULL);
+}
+
 int agent_save_due(struct agent *a, const struct record *r, struct error *err)
 {
 	struct save *s = &a->save;
@@ -156,6 +203,7 @@ int agent_save_due(struct agent *a, const struct record *r, struct error *err)
 	if (s->told_count + 2 > SAVES_MAX)
 		error_set(&why, ERROR_DATA, NULL, SAVES_OPEN);
 	else if (agent_save_make_dir(a, path, &why) == 0) {
+		offer_memory(a);
 		s->is_due = 1;
 		return WORK_OK;
 	}
@@ -163,9 +211,13 @@ int agent_save_due(struct agent *a, const struct record *r, struct error *err)
 	return agent_save_give_up(a, text, err);
 }
 
-static void agent_save_put(struct agent *a, enum saving kind, const char *path, uint64_t iteration)
+static void agent_save_put(struct agent *a, enum saving kind, const char *path,
+			   const char *memory, uint64_t iteration)
 {
-	words_put(&a->words, RECORD("save", F("path", path), F("iteration", iteration)), NULL);
+	words_put(&a->words,
+		  RECORD("save", F("path", path), F("iteration", iteration),
+			 memory ? F("memory", memory) : F_NONE),
+		  NULL);
 	a->save.told[a->save.told_count++] = kind;
 }
 
@@ -183,13 +235,16 @@ void agent_save_tell(struct agent *a)
 		a->resume_due = 0;
 		a->sums.loading = 1;
 	}
-	if (a->save.is_due)
-		agent_save_put(a, SAVING_CUT, a->save.dir, a->save.iteration);
+	if (a->save.is_due) {
+		words_memory_path(path, sizeof path, a->save.memory);
+		agent_save_put(a, SAVING_CUT, a->save.dir, a->save.memory >= 0 ? path : NULL,
+			       a->save.iteration);
+	}
 	a->save.is_due = 0;
 	if (!a->sums.give.is_due)
 		return;
-	agent_sums_give_path(a, path);
-	agent_save_put(a, SAVING_GIVE, path, a->sums.give.iteration);
+	words_memory_path(path, sizeof path, a->sums.give.fd);
+	agent_save_put(a, SAVING_GIVE, path, NULL, a->sums.give.iteration);
 	a->sums.give.is_due = 0;
 }
 
@@ -216,18 +271,37 @@ static enum saving agent_save_answered(struct agent *a)
 	return kind;
 }
 
-static int read_files(struct agent *a, const char *path, struct error *err)
+/* fd: the file in memory; -1: it is at path. */
+static int read_files(struct agent *a, const char *path, int fd, struct error *err)
 {
 	struct save *s = &a->save;
 	saved_files_abandon(s->reading); /* files of a save that was given up */
 	s->reading = NULL;
 	s->reading_is_old = 0;
-	return saved_files_start(&s->reading, s->cut, s->dir, path, err);
+	agent_save_close(&s->resumed);
+	return saved_files_start(&s->reading, s->cut, s->dir, path, fd, &a->options.memory, err);
+}
+
+static int read_memory(struct agent *a, const char *name, struct error *err)
+{
+	struct save *s = &a->save;
+	struct stat st;
+	int fd = s->memory;
+	if (fd < 0 || strchr(name, '/') || name[0] == '.' || !name[0] || strlen(name) > NAME_MAX)
+		return error_set(err, ERROR_DATA, NULL, "memory=%.80s: %s", name,
+				 fd < 0 ? "no memory was offered" : "is not the name of a file");
+	if (fstat(fd, &st) != 0 || st.st_size == 0)
+		return error_set(err, ERROR_DATA, NULL, "nothing was written into memory");
+	if (fcntl(fd, F_ADD_SEALS, SEALS) != 0)
+		return error_errno(err, ERROR_DATA, NULL, "the trainer still has the memory mapped");
+	s->length = (uint64_t)st.st_size;
+	s->memory = -1;
+	return read_files(a, name, fd, err);
 }
 
 int agent_saved(struct agent *a, const struct record *r, struct error *err)
 {
-	const char *path = record_get(r, "path");
+	const char *path = record_get(r, "path"), *name = record_get(r, "memory");
 	struct error why = {0};
 	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	enum saving kind = agent_save_answered(a);
@@ -235,12 +309,12 @@ int agent_saved(struct agent *a, const struct record *r, struct error *err)
 		return agent_sums_given(a, NULL, err);
 	if (kind == SAVING_OVER)
 		return WORK_OK;
-	if (!path) {
+	if (!path && !name) {
 		agent_save_answer_ok(a);
 		rmdir(a->save.dir);
 		return to_lead(a, NULL, NULL, 0, err);
 	}
-	if (read_files(a, path, &why) == 0) {
+	if ((name ? read_memory(a, name, &why) : read_files(a, path, -1, &why)) == 0) {
 		agent_save_answer_ok(a);
 		return WORK_OK;
 	}
@@ -256,9 +330,14 @@ int agent_save_gathered(struct agent *a, struct error *err)
 	struct error why = {0};
 	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX], name[CKPT_FILE_NAME_MAX];
 	size_t len;
+	int memory;
 	free(s->files);
-	int result = saved_files_take(s->reading, name, &s->files, &len, &why);
+	int result = saved_files_take(s->reading, name, &s->files, &len, &memory, &why);
 	s->reading = NULL;
+	if (s->memory < 0)
+		s->memory = memory;
+	else
+		agent_save_close(&memory);
 	if (s->reading_is_old)
 		return WORK_OK;
 	if (result == 0)

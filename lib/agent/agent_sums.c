@@ -28,11 +28,6 @@
 #define RETRY_SECONDS 0.05
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
-static void sums_path(char path[64], int fd)
-{
-	snprintf(path, 64, "/proc/%ld/fd/%d", (long)getpid(), fd);
-}
-
 static void sums_close(int *fd)
 {
 	if (*fd >= 0)
@@ -148,7 +143,7 @@ static int sums_answer(struct agent *a, uint64_t iteration, uint64_t round, uint
 		return -1;
 	s->version = iteration + 1;
 	s->samples = samples;
-	sums_path(path, s->part.sums.fd);
+	words_memory_path(path, sizeof path, s->part.sums.fd);
 	agent_answer(a, RECORD("ok", F("iteration", s->version), F("samples", samples),
 			       samples > 0 ? F("path", (const char *)path) : F_NONE,
 			       samples > 0 ? F("offset-bytes", (uint64_t)at) : F_NONE));
@@ -387,7 +382,7 @@ int agent_sums_out(struct agent *a, struct error *err)
 	int result = sums_open(a, err);
 	if (result == WORK_OK && a->word == WORD_SUMS) {
 		char path[64];
-		sums_path(path, part_client_gradient_fd(&s->part));
+		words_memory_path(path, sizeof path, part_client_gradient_fd(&s->part));
 		agent_answer(a, RECORD("ok", F("path", (const char *)path),
 				       F("bytes", s->floats * sizeof(float))));
 	}
@@ -427,7 +422,7 @@ static int sums_on_state(struct agent *a, int fd, struct error *err)
 	sums_close(&s->state_fd);
 	if ((s->state_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
 		return error_errno(err, ERROR_OS, a->options.replica, "dup");
-	sums_path(path, s->state_fd);
+	words_memory_path(path, sizeof path, s->state_fd);
 	free(a->resume);
 	free(a->resume_of);
 	a->resume = strdup(path);
@@ -473,11 +468,6 @@ int agent_sums_give(struct agent *a, const struct record *r, struct error *err)
 		return tell_given(a, strerror(errno), err);
 	s->give.is_due = 1;
 	return WORK_OK;
-}
-
-void agent_sums_give_path(const struct agent *a, char path[64])
-{
-	sums_path(path, a->sums.give.fd);
 }
 
 int agent_sums_gives(const struct agent *a)

@@ -3,8 +3,12 @@
 
 #include "base/fs.h"
 #include "base/grow.h"
+#include "base/keep.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/memory.h"
+#include "meter/load.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,6 +35,8 @@ struct saved_files {
 	int fd; /* readable when the thread is done */
 	struct tree tree;
 	char path[PATH_MAX]; /* the file or directory, as realpath(3) has it */
+	int memory;          /* what it is to be; later, what the next one is to be; -1: nothing */
+	struct saved_memory kept;
 	int result;
 	struct error error;
 	atomic_int is_left; /* by the thread, or by who began it: the other one frees */
@@ -51,14 +57,12 @@ static int saved_files_check_name(const struct tree *t, const char *path, struct
 			 CKPT_FILE_NAME_MAX - 1);
 }
 
-static int saved_files_add_one(struct tree *t, const char *path, struct error *err)
+static int add_line(struct tree *t, const char *path, uint64_t bytes, uint64_t sum,
+		    struct error *err)
 {
 	char text[17];
-	uint64_t bytes, sum;
 	if (++t->files > CKPT_FILES_MAX)
 		return error_set(err, ERROR_DATA, path, "more than %d files", CKPT_FILES_MAX);
-	if (ckpt_sum_file(path, 1, &bytes, &sum, err) != 0)
-		return -1;
 	snprintf(text, sizeof text, "%016" PRIx64, sum);
 	struct record_out *o =
 		RECORD("file", F("name", name_of(t, path)), F("bytes", bytes), F("sum", text));
@@ -68,6 +72,13 @@ static int saved_files_add_one(struct tree *t, const char *path, struct error *e
 	memcpy(t->lines + t->len, o->data, len);
 	t->len += len;
 	return 0;
+}
+
+static int saved_files_add_one(struct tree *t, const char *path, struct error *err)
+{
+	uint64_t bytes, sum;
+	return ckpt_sum_file(path, 1, &bytes, &sum, err) == 0 ? add_line(t, path, bytes, sum, err)
+							      : -1;
 }
 
 static int saved_files_add(struct tree *t, const char *path, struct error *err);
@@ -126,20 +137,71 @@ static int sync_above(const char *base, const char *path, struct error *err)
 	}
 }
 
+static void saved_files_free(struct saved_files *s)
+{
+	if (s->memory >= 0)
+		close(s->memory);
+	close(s->fd);
+	free(s);
+}
+
 static void saved_files_forget(struct saved_files *s)
 {
 	if (!atomic_exchange(&s->is_left, 1))
 		return;
 	free(s->tree.lines);
-	close(s->fd);
-	free(s);
+	saved_files_free(s);
 }
+
+/* ---- memory ---- */
+
+int saved_files_fit(uint64_t bytes)
+{
+	struct load *l;
+	if (load_new(&l, "", NULL) != 0)
+		return 0;
+	uint64_t left = load_memory_left(l);
+	load_free(l);
+	return left == 0 || left / 2 >= bytes;
+}
+
+/* Threads that nobody waits for any more must not talk to the keeper at the same time. */
+static void saved_files_keep(struct saved_files *s, uint64_t sum)
+{
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+	struct error err = {0};
+	pthread_mutex_lock(&one);
+	if (!atomic_load(&s->is_left) &&
+	    ckpt_memory_keep(s->kept.dir, s->kept.worker, sum, s->memory, s->kept.keeper, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "the checkpoint is on the disk, but not in memory: %s: %s",
+			err.place, err.text);
+	pthread_mutex_unlock(&one);
+}
+
+/* From memory to the disk. Then there is memory for the next time, if it can be had. */
+static int saved_files_write(struct saved_files *s)
+{
+	uint64_t bytes, sum;
+	if (ckpt_copy_file(s->memory, "memory", s->path, &bytes, &sum, &s->error) != 0 ||
+	    add_line(&s->tree, s->path, bytes, sum, &s->error) != 0)
+		return -1;
+	if (s->kept.dir && s->kept.keeper >= 0)
+		saved_files_keep(s, sum);
+	close(s->memory);
+	s->memory = saved_files_fit(bytes) ? keep_new(CKPT_MEMORY_STATE, NULL) : -1;
+	if (s->memory >= 0)
+		(void)keep_fill(s->memory, bytes);
+	return 0;
+}
+
+/* ---- the thread ---- */
 
 static void *saved_files_gather(void *saved_files)
 {
 	struct saved_files *s = saved_files;
 	uint64_t one = 1;
-	s->result = saved_files_add(&s->tree, s->path, &s->error);
+	s->result = s->memory >= 0 ? saved_files_write(s)
+				   : saved_files_add(&s->tree, s->path, &s->error);
 	if (s->result == 0)
 		s->result = sync_above(s->tree.base, s->path, &s->error);
 	if (s->result == 0 && s->tree.files == 0)
@@ -156,8 +218,13 @@ static int saved_files_find(struct saved_files *s, const char *cut, const char *
 	char full[CKPT_PATH_MAX];
 	if (fs_join(full, sizeof full, dir, path, err) != 0)
 		return -1;
-	if (!realpath(full, s->path))
+	if (!realpath(s->memory >= 0 ? dir : full, s->path))
 		return error_errno(err, ERROR_DATA, full, "can't be found");
+	if (s->memory >= 0) {
+		if (strlen(s->path) + strlen(path) + 2 > sizeof s->path)
+			return error_set(err, ERROR_DATA, full, "a path that is too long");
+		strcat(strcat(s->path, "/"), path);
+	}
 	if (!realpath(cut, s->tree.base))
 		return error_errno(err, ERROR_DATA, cut, "can't be found");
 	if (strcmp(s->path, s->tree.base) == 0)
@@ -178,13 +245,19 @@ static int saved_files_start_thread(struct saved_files *s, struct error *err)
 }
 
 int saved_files_start(struct saved_files **out, const char *cut, const char *dir, const char *path,
-		      struct error *err)
+		      int memory, const struct saved_memory *kept, struct error *err)
 {
 	struct saved_files *s = calloc(1, sizeof *s);
-	if (!s)
+	if (!s) {
+		close(memory);
 		return error_set(err, ERROR_OS, path, "out of memory");
+	}
+	s->memory = memory;
+	s->kept = *kept;
 	if (saved_files_find(s, cut, dir, path, err) != 0 ||
 	    saved_files_start_thread(s, err) != 0) {
+		if (memory >= 0)
+			close(memory);
 		free(s);
 		return -1;
 	}
@@ -198,7 +271,7 @@ int saved_files_fd(const struct saved_files *s)
 }
 
 int saved_files_take(struct saved_files *s, char name[CKPT_FILE_NAME_MAX], char **lines, size_t *len,
-		     struct error *err)
+		     int *memory, struct error *err)
 {
 	pthread_join(s->thread, NULL);
 	int result = s->result;
@@ -208,8 +281,10 @@ int saved_files_take(struct saved_files *s, char name[CKPT_FILE_NAME_MAX], char 
 	*len = result == 0 ? s->tree.len : 0;
 	if (result != 0)
 		free(s->tree.lines);
-	close(s->fd);
-	free(s);
+	*memory = result == 0 ? s->memory : -1;
+	if (result == 0)
+		s->memory = -1;
+	saved_files_free(s);
 	return result;
 }
 

@@ -21,6 +21,11 @@ void words_end(struct words *w)
 	framer_clear(&w->framer);
 }
 
+void words_memory_path(char *out, size_t max, int fd)
+{
+	snprintf(out, max, "/proc/%ld/fd/%d", (long)getpid(), fd);
+}
+
 void words_place(const struct words *w, char *out, size_t max)
 {
 	snprintf(out, max, "PACELINE_OUT:%llu", (unsigned long long)w->line);

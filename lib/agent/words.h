@@ -40,6 +40,9 @@ void words_put(struct words *w, struct record_out *o, const char *text);
  * more. If the trainer has closed its end, words.closed is set. */
 int words_send(struct words *w);
 
+/* By which the trainer opens a file of memory of ours. */
+void words_memory_path(char *out, size_t max, int fd);
+
 /* "PACELINE_OUT:LINE" */
 void words_place(const struct words *w, char *out, size_t max);
 

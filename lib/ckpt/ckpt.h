@@ -133,6 +133,11 @@ int ckpt_check_saved(const struct ckpt_manifest *m, const char *dir, const struc
 /* Length and XXH3 of a file. sync: calls fsync as well. */
 int ckpt_sum_file(const char *path, int sync, uint64_t *bytes, uint64_t *sum, struct error *err);
 
+/* Copies all of `in` from where it stands to a new file at path, calls fsync, and sums it. If it fails,
+ * the file is removed. */
+int ckpt_copy_file(int in, const char *in_name, const char *path, uint64_t *bytes, uint64_t *sum,
+		   struct error *err);
+
 /* Checks that a file in dir has the length and the sum of MANIFEST. */
 int ckpt_check_sum(const char *dir, const char *name, struct error *err);
 

@@ -200,8 +200,8 @@ int ckpt_add_file(struct ckpt_manifest *m, const char *dir, const char *name, st
 	return ckpt_add(m, name, bytes, sum, err);
 }
 
-static int copy_file(int in, const char *in_name, const char *path, uint64_t *bytes, uint64_t *sum,
-		     struct error *err)
+int ckpt_copy_file(int in, const char *in_name, const char *path, uint64_t *bytes, uint64_t *sum,
+		   struct error *err)
 {
 	int out = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (out < 0)
@@ -228,7 +228,7 @@ int ckpt_include(struct ckpt_manifest *m, const char *dir, const char *path, con
 	int in = open(path, O_RDONLY | O_CLOEXEC);
 	if (in < 0)
 		return error_errno(err, 0, path, "can't be read");
-	int result = copy_file(in, path, to, &bytes, &sum, err);
+	int result = ckpt_copy_file(in, path, to, &bytes, &sum, err);
 	close(in);
 	return result == 0 ? ckpt_add(m, name, bytes, sum, err) : -1;
 }

@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 #include "base/keep.h"
+#include "base/option.h"
 #include "ckpt/manifest.h"
 
 #include <dirent.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #define MAKING "making" /* in place of the sum */
+#define STATE "state-"
 
 static int memory_path(const char *dir, uint32_t part, const char *sum, char *out, size_t max,
 		       struct error *err)
@@ -49,6 +51,7 @@ void ckpt_memory_forget_all(const char *dir)
 	if (fs_is_ours(dir, NULL) != 0)
 		return;
 	remove_prefix(dir, "part-");
+	remove_prefix(dir, STATE);
 	remove_prefix(dir, "kept-"); /* of workers (work/kept_file.h) */
 	rmdir(dir);
 }
@@ -148,4 +151,41 @@ uint32_t ckpt_memory_use(struct ckpt *c, const char *dir)
 			used += use(c, i, sum, path) == 0;
 	}
 	return used;
+}
+
+/* ---- states of trainers ---- */
+
+static int state_path(const char *dir, const char *worker, uint64_t sum, char *out, size_t max,
+		      struct error *err)
+{
+	char name[OPTION_ID_MAX + 32];
+	snprintf(name, sizeof name, STATE "%s.%016" PRIx64, worker, sum);
+	return fs_join(out, max, dir, name, err);
+}
+
+int ckpt_memory_keep(const char *dir, const char *worker, uint64_t sum, int fd, int keeper,
+		     struct error *err)
+{
+	char path[CKPT_PATH_MAX];
+	if (fs_make_dirs(dir, err) != 0 || fs_is_ours(dir, err) != 0 ||
+	    state_path(dir, worker, sum, path, sizeof path, err) != 0)
+		return -1;
+	return keep_give(keeper, path, fd, err);
+}
+
+int ckpt_memory_find(const char *dir, const char *worker, const struct ckpt_file *file)
+{
+	char path[CKPT_PATH_MAX], held[64];
+	uint64_t bytes, sum;
+	if (access(dir, F_OK) != 0 || fs_is_ours(dir, NULL) != 0 ||
+	    state_path(dir, worker, file->sum, path, sizeof path, NULL) != 0)
+		return -1;
+	int fd = keep_open(path, CKPT_MEMORY_STATE);
+	snprintf(held, sizeof held, "/proc/self/fd/%d", fd);
+	if (fd >= 0 && ckpt_sum_file(held, 0, &bytes, &sum, NULL) == 0 && bytes == file->bytes &&
+	    sum == file->sum)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }

@@ -358,7 +358,7 @@ static const struct idle {
 	{{"HUNG pause"}, may_pause, "only a TRAINER of TRAINER_KIND=loop pauses"},
 	{{"CHECKPOINT *", "RESTARTS rollbacks", "HUNG checkpoint"}, has_checkpoints,
 	 "commands of TRAINER_KIND=each and rows have no checkpoints"},
-	{{"CHECKPOINT full", "CHECKPOINT level", "CHECKPOINT memory"}, is_not_saved,
+	{{"CHECKPOINT full", "CHECKPOINT level"}, is_not_saved,
 	 "what is in a checkpoint is what the TRAINER saves"},
 	{{"FABRIC rounds"}, has_sums, "only SYNC=" JOB_ALLREDUCE " sums gradients over hosts"},
 	{{"TRAINER_KIND", "TRAINER_KIND grace", "TRAINER_KIND header"}, is_foreign, "there is no TRAINER"},

@@ -211,8 +211,8 @@ static const struct key_row own_rows[] = {
 	{"CHECKPOINT level", NULL, "CHECKPOINT_LEVEL", KEY_COUNT, AT(checkpoint_level), "1", 0, 9,
 	 NULL, NULL, FREE, "compression: 0 none, 9 slowest and smallest"},
 	{"CHECKPOINT memory", NULL, "CHECKPOINT_MEMORY", KEY_MEMORY, AT(checkpoint_memory), "off",
-	 0, 0, "off|on|DIR", NULL, FREE, "servers keep their part of the last checkpoint in "
-					 "memory, too"},
+	 0, 0, "off|on|DIR", NULL, FREE, "servers, or trainers, keep their part of the last "
+					 "checkpoint in memory, too"},
 
 	{"HOSTS", NULL, NULL, KEY_HOSTS, AT(hosts), "", 0, 0, NULL, NULL, STOPPED,
 	 "names of the machines (those of Slurm's allocation, else this one)"},

@@ -154,9 +154,16 @@ void sup_memory_dir(const struct supervisor *s, char out[DIRS_PATH_MAX])
 		 (unsigned)getuid(), s->job->name);
 }
 
-static void add_parameters(struct argv *w, const struct supervisor *s)
+static void add_checkpoint_memory(struct argv *w, const struct supervisor *s)
 {
 	char memory[DIRS_PATH_MAX];
+	sup_memory_dir(s, memory);
+	if (s->job->checkpoint_memory[0])
+		argv_add(w, "--memory", memory);
+}
+
+static void add_parameters(struct argv *w, const struct supervisor *s)
+{
 	add_state(w, s, "--layout", "layout");
 	argv_add(w, "--optimizer", s->job->optimizer);
 	argv_real(w, "--lr", s->job->lr);
@@ -174,9 +181,7 @@ static void add_parameters(struct argv *w, const struct supervisor *s)
 	if (s->job->decay > 0)
 		argv_real(w, "--decay", s->job->decay);
 	argv_u64(w, "--checkpoint-level", s->job->checkpoint_level);
-	sup_memory_dir(s, memory);
-	if (s->job->checkpoint_memory[0])
-		argv_add(w, "--memory", memory);
+	add_checkpoint_memory(w, s);
 }
 
 /* The checkpoint with which nodes begin: the one that the job goes back to, or INIT. NULL: none. */
@@ -558,6 +563,7 @@ static void agent_words(struct argv *w, const struct sup_node *n, uint64_t life,
 			add_socket(w, s, "--spare", "trainctl");
 		else if (saved_to_restore(s))
 			argv_add(w, "--resume", saved_to_restore(s));
+		add_checkpoint_memory(w, s);
 		argv_u64(w, "--ahead", job->ahead);
 		add_report(w, job);
 		add_patience(w, s);
@@ -856,6 +862,7 @@ const struct role role_agent = {.name = "worker",
 				.words = agent_words,
 				.template = launch_worker,
 				  .limits = worker_limits,
+				.in_memory = 1,
 				.where = WHERE_WORKER,
 				.ready = READY_MEMBER,
 				.death = DEATH_FENCE,

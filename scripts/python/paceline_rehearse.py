@@ -59,6 +59,7 @@ class Rank:
         self.holds: Optional[List[Range]] = None  # a batch that is not done
         self.loss: Optional[float] = None
         self.saves: List[Optional[Checkpoint]] = []  # asked for and not answered; None: its state, for others
+        self.into: Optional[int] = None  # memory into which it may save
         self.resume: Optional[Tuple[str, int]] = None
         self.pauses = 0.0  # until then at most, as it has said
         self.ended = False  # it knows that all is done
@@ -250,6 +251,9 @@ class Rehearsal:
             if checkpoint is None:
                 self.given(rank, path if kind == "saved" else None)
             else:
+                if "memory" in fields:
+                    path = fields["memory"]
+                    self.write(rank, os.path.join(checkpoint.directory, "w%d" % rank.number, path))
                 if path is not None:
                     path = os.path.join(checkpoint.directory, "w%d" % rank.number, path)
                     if not os.path.exists(path):
@@ -270,6 +274,13 @@ class Rehearsal:
             self.say(rank, "ok")
         else:
             self.say(rank, "err", code="unknown-request")
+
+    def write(self, rank: Rank, path: str) -> None:
+        """What the rank has written into memory, as a file."""
+        if rank.into is None or not os.fstat(rank.into).st_size:
+            raise Broken("%s: saved memory=, and nothing is there" % rank.place())
+        with open(path, "wb") as file:
+            file.write(os.pread(rank.into, os.fstat(rank.into).st_size, 0))
 
     def saved(self, rank: Rank, checkpoint: Checkpoint) -> None:
         checkpoint.waits_for.discard(rank.number)
@@ -403,7 +414,9 @@ class Rehearsal:
             path = os.path.join(place, "w%d" % rank.number)
             os.makedirs(path)
             rank.saves.append(self.saving)
-            self.say(rank, "save", path=path, iteration=self.iteration)
+            if rank.into is None:
+                rank.into = self.file(0)
+            self.say(rank, "save", path=path, iteration=self.iteration, memory=self.path(rank.into))
 
     # -- iterations of ranks whose gradients are summed here --
 
