@@ -517,6 +517,55 @@ stopping_job() {
 	cmp <(od -An -v -w8 -t u8 "$(last out checkpoint)"/w*/counts | tr -d ' ') behind/w0.counts
 }
 
+# summing_job [KEY=VALUE]...: three ranks of counting-trainer.py.
+summing_job() {
+	needs_python
+	mkdir -p behind
+	printf '%s\n' JOB=sums SAMPLES=1200 WORKERS=3 BATCH=24,shard:4 EPOCHS=2 SYNC=allreduce \
+		"TRAINER='cd $T/behind && exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 1200 0.02'" "$@" >job.env
+}
+# kill_ranks: all of them and their agents, at once, behind the third checkpoint.
+kill_ranks() {
+	wait_for '[ -e run/state/checkpoints/000003/MANIFEST ]'
+	local pid pids
+	for pid in $(pid_of w0) $(pid_of w1) $(pid_of w2); do
+		pids+=" $pid $(cat "/proc/$pid/task/$pid/children")"
+	done
+	kill -9 $pids
+}
+# whole: all ranks have each row twice, and so says the ledger.
+whole() {
+	local id
+	[ "$(last out state)" = done ]
+	for id in w0 w1 w2; do [ "$(sort behind/$id.counts | uniq -c | xargs)" = "1200 2" ]; done
+	[ "$(trainctl ledger --state-dir run/state | grep -c ' begin=0 length=1200$')" -eq 2 ]
+}
+
+@test "agent: summed gradients: all ranks die, and begin with the last checkpoint, which is in memory" {
+	summing_job CHECKPOINT=0.3,memory:$T/memory
+	run_job >out 2>err &
+	kill_ranks
+	wait $!
+	whole
+	grep -q ' ended: all trainers go back to the last checkpoint' err
+	grep -q 'w0 goes on from memory' run/state/logs/w0.log
+	[ "$(ls memory)" = "" ]
+}
+
+@test "agent: summed gradients: the place for memory is gone: that is told, and all begin with the disk's" {
+	summing_job CHECKPOINT=0.3,memory:$T/memory
+	run_job >out 2>err &
+	local job=$!
+	wait_for '[ -e run/state/checkpoints/000002/MANIFEST ]'
+	rm -r memory
+	touch memory
+	kill_ranks
+	wait $job
+	whole
+	grep -q 'the checkpoint is on the disk, but not in memory: ' run/state/logs/w0.log
+	not grep -q 'from memory' run/state/logs/w0.log
+}
+
 @test "agent: a rank dies after it was enough: all go back and train on, until it is enough again" {
 	needs_python
 	stopping_job CHECKPOINT=end

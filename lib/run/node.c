@@ -420,7 +420,7 @@ static void node_mend(struct sup_node *n)
 		return;
 	switch (n->role->death) {
 	case DEATH_FENCE:
-		if (sup_takes_back(n))
+		if (sup_takes_back(n) || sup_trainers_are_gone(n))
 			sup_rollback_after(n);
 		else
 			sup_fence_begin(n);

@@ -180,6 +180,18 @@ static int others_live(const struct supervisor *s)
 	return 0;
 }
 
+int sup_trainers_are_gone(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	int worked = 0;
+	if (!job_kind(s->job)->sums || n->role != &role_agent || s->phases.now != PHASE_RUNNING ||
+	    others_live(s))
+		return 0;
+	EACH_OF (other, s, &role_agent)
+		worked |= other->watch.worked;
+	return worked;
+}
+
 static int trainers_is_spent(const struct supervisor *s)
 {
 	EACH_OF (n, s, &role_agent)

@@ -56,6 +56,8 @@ const struct role *sup_trainers(const struct supervisor *s);
 int sup_goes_back(const struct sup_node *n);
 /* Whether all go back with its end: it is a trainer without which the others can't go on. */
 int sup_takes_back(const struct sup_node *n);
+/* Nobody has any more what its trainer has learnt, which is gone with it. */
+int sup_trainers_are_gone(const struct sup_node *n);
 
 /* Address of rank 0's host, as the others reach it. */
 void sup_trainers_address(const struct supervisor *s, char *out, size_t max);
