@@ -116,6 +116,8 @@ judge_limits() {
 		ps-unit over-slowest-part < 1.2 3
 		ranks ratio < 0.5 - parameters=25000000
 		ranks ratio < 1 1.5
+		ranks-state ratio < 0.5 1
+		ranks-state load-ratio > 0.3 -
 		row-cache ratio > 3 2 data=rows.csv
 		row-cache ratio > 5 3 data=rows.tsv.gz
 		row-cache ratio-batches > 3 2 data=rows.csv
