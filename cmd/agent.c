@@ -20,7 +20,8 @@
 static struct {
 	const char *shards, *lead, *replica, *spare, *resume, *memory, *rank;
 	struct option_list env;
-	uint64_t batch, ahead;
+	uint64_t batch, ahead, profile;
+	const struct speed_options *speed; /* NULL: it is not predicted */
 	double grace;
 	/* filters */
 	struct option_list rows;
@@ -70,6 +71,10 @@ static const struct option_row option_rows[] = {
 	 .help = "most batches reserved at shardd in advance", .min = 1, .max = 1024,
 	 .seen = &opt.seen_ahead},
 	NODE_REPORT_OPTIONS(node),
+	{.name = "profile", .kind = OPTION_COUNT, .target = &opt.profile, .arg = "ROWS",
+	 .help = "measure the device by first batches of several sizes, none smaller; 0: do not (0)",
+	 .max = NODE_BATCH_MAX},
+	NODE_SPEED_OPTIONS(node),
 	{.name = "rows", .kind = OPTION_LIST, .target = &opt.rows, .arg = "FILE[,FILE]",
 	 .help = "COMMAND reads the rows of these files from its standard input"},
 	{.name = "header", .kind = OPTION_FLAG, .target = &opt.header,
@@ -175,6 +180,8 @@ static int check_filter(struct error *err)
 			    : opt.rank	     ? "--rank"
 			    : opt.seen_batch ? "--batch"
 			    : opt.seen_ahead ? "--ahead"
+			    : opt.profile    ? "--profile"
+			    : opt.speed	     ? "--predict"
 					     : NULL;
 	if (needs)
 		return error_set(err, ERROR_USAGE, needs, "needs a --lead");
@@ -195,6 +202,10 @@ static int agent_main_check_options(struct agent_options *o, char **command, str
 				 : opt.jobs > 1 ? "--jobs"
 						: "--timeout",
 				 "is for --each");
+	if (node_predicts(&node, &opt.speed, err) != 0)
+		return -1;
+	o->meter = node.meter;
+	o->speed = opt.speed;
 	if (is_filter() && check_filter(err) != 0)
 		return -1;
 	if (opt.spare && !opt.replica)
@@ -286,8 +297,7 @@ int main(int argc, char **argv)
 					  .env_count = opt.env.count,
 					  .input = -1,
 					  .output = -1};
-	struct agent_options options = {.meter = node.meter,
-					.shards = opt.shards,
+	struct agent_options options = {.shards = opt.shards,
 					.lead = opt.lead,
 					.replica = opt.replica,
 					.spare = opt.spare,
@@ -297,6 +307,8 @@ int main(int argc, char **argv)
 					.command = command,
 					.batch = opt.batch,
 					.ahead = opt.ahead,
+					.profile = opt.profile,
+					.device_file = node.device_file,
 					.output = opt.output,
 					.jobs = opt.jobs,
 					.timeout_seconds = opt.timeout,

@@ -8,6 +8,7 @@
 #include "cmd/cmd.h"
 
 #include "meter/meter.h"
+#include "work/speed.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,6 +17,9 @@ struct node_options {
 	struct meter_options meter;
 	double wait, answer;
 	const char *log;
+	/* Of the speeds that it predicts, and what it measures of its device. */
+	const char *predict, *device_file;
+	struct speed_options speed;
 };
 
 #define NODE_REPORT_OPTIONS(n)                                                                     \
@@ -30,6 +34,29 @@ struct node_options {
 		.name = "report-seconds", .kind = OPTION_SECONDS,                                  \
 		.target = &(n).meter.report_seconds, .arg = "SECONDS",                             \
 		.help = "after this time, whichever is first", .max = 86400                        \
+	}
+
+#define NODE_SPEED_OPTIONS(n)                                                                      \
+	{.name = "device-file",                                                                    \
+	 .kind = OPTION_TEXT,                                                                      \
+	 .target = &(n).device_file,                                                               \
+	 .arg = "FILE",                                                                            \
+	 .help = "where what was measured of its device is kept, for the next start"},             \
+	{.name = "predict",                                                                        \
+	 .kind = OPTION_CHOICE,                                                                    \
+	 .target = &(n).predict,                                                                   \
+	 .arg = "MODEL",                                                                           \
+	 .help = "predict its own speed, for sizes set at every barrier (none)",                   \
+	 .choices = "none|" PREDICT_CHOICES},                                                      \
+	{.name = "predict-load",                                                                   \
+	 .kind = OPTION_TEXT,                                                                      \
+	 .target = &(n).speed.load,                                                                \
+	 .arg = "FILE",                                                                            \
+	 .help = "file with what was learnt before, to start with, if it exists"},                 \
+	{                                                                                          \
+		.name = "predict-save", .kind = OPTION_TEXT, .target = &(n).speed.save,            \
+		.arg = "FILE",                                                                     \
+		.help = "file to write what was learnt, from time to time and at the end"          \
 	}
 
 #define NODE_OPTIONS(n)                                                                            \
@@ -54,6 +81,18 @@ struct node_options {
 		.help = "how long to wait for an answer, also at the barrier", .min = 0.1,         \
 		.max = 864000                                                                      \
 	}
+
+/* What the options say of predictions; *speed NULL: there are none. */
+static inline int node_predicts(struct node_options *n, const struct speed_options **speed,
+				struct error *err)
+{
+	*speed = n->predict && predict_model_of(n->predict, &n->speed.model) == 0 ? &n->speed : NULL;
+	n->meter.watch = *speed != NULL;
+	if (*speed || (!n->speed.load && !n->speed.save))
+		return 0;
+	return error_set(err, ERROR_USAGE, n->speed.load ? "--predict-load" : "--predict-save",
+			 "is for --predict MODEL");
+}
 
 static inline int node_open_log(const struct node_options *n, int *fd, struct error *err)
 {

@@ -30,10 +30,10 @@ static struct {
 	const char *data_sums, *index_dir, *row_cache, *bad_rows, *schema, *model;
 	uint64_t batch, ahead, delay, profile;
 	double clip;
+	const struct speed_options *speed; /* NULL: its speed is not predicted */
 	struct model_device device;
-	const char *device_file, *predict, *predict_load, *predict_save;
 	const char *spill, *peers;
-} opt = {.row_cache = "use", .bad_rows = "stop", .predict = "none", .batch = 256, .ahead = 4,
+} opt = {.row_cache = "use", .bad_rows = "stop", .batch = 256, .ahead = 4,
 	 .device = {.name = "cpu"}};
 
 static struct node_options node = {
@@ -97,15 +97,7 @@ static const struct option_row option_rows[] = {
 	{.name = "local-rank", .kind = OPTION_COUNT, .target = &opt.device.rank, .arg = "N",
 	 .help = "of this worker on its host: with several cards it takes this one, modulo (0)",
 	 .max = 1 << 20},
-	{.name = "device-file", .kind = OPTION_TEXT, .target = &opt.device_file, .arg = "FILE",
-	 .help = "where what was measured of a card is kept, for the next start"},
-	{.name = "predict", .kind = OPTION_CHOICE, .target = &opt.predict, .arg = "MODEL",
-	 .help = "predict its own speed, for sizes set at every barrier (none)",
-	 .choices = "none|" PREDICT_CHOICES},
-	{.name = "predict-load", .kind = OPTION_TEXT, .target = &opt.predict_load, .arg = "FILE",
-	 .help = "file with what was learnt before, to start with, if it exists"},
-	{.name = "predict-save", .kind = OPTION_TEXT, .target = &opt.predict_save, .arg = "FILE",
-	 .help = "file to write what was learnt, from time to time and at the end"},
+	NODE_SPEED_OPTIONS(node),
 	NODE_OPTIONS(node),
 	KERNELS_OPTIONS(kernels),
 	{0}};
@@ -166,9 +158,8 @@ static int worker_check_options(struct names *servers, struct names *data, struc
 	if (!model_device_ok(opt.device.name))
 		return error_set(err, ERROR_USAGE, "--device", "'%.80s' is none of " MODEL_DEVICES,
 				 opt.device.name);
-	if ((opt.predict_load || opt.predict_save) && (!opt.predict || strcmp(opt.predict, "none") == 0))
-		return error_set(err, ERROR_USAGE, opt.predict_load ? "--predict-load" : "--predict-save",
-				 "is for --predict MODEL");
+	if (node_predicts(&node, &opt.speed, err) != 0)
+		return -1;
 	if (opt.peers && !opt.spill)
 		return error_set(err, ERROR_USAGE, "", "--peers is for partitions: needs --spill");
 	if (opt.servers && names_split(servers, opt.servers, "--servers", err) != 0)
@@ -320,16 +311,13 @@ static int worker_train(const struct names *servers, const struct names *files,
 					  .ahead = opt.ahead,
 					  .profile = opt.profile != 0,
 					  .device = opt.device,
-					  .device_file = opt.device_file,
+					  .device_file = node.device_file,
+					  .speed = opt.speed,
 					  .model_path = opt.model,
-					  .predict_load = opt.predict_load,
-					  .predict_save = opt.predict_save,
 					  .wait_seconds = node.wait,
 					  .answer_seconds = node.answer,
 					  .stop = &stop,
 					  .spent_wanted = &spent_wanted};
-	options.predict = predict_model_of(opt.predict, &options.predict_model) == 0;
-	options.meter.watch = options.predict;
 	int result = trainer_new(&trainer, &options, err);
 	if (result == 0)
 		result = trainer_run(trainer, err);

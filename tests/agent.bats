@@ -764,3 +764,103 @@ bad() {
 	wait_for '[ -s resumed ]'
 	[ "$(cat resumed)" = "$T/else where" ]
 }
+
+# ---- how fast it is ----
+
+# device_job SYNC: a lead, a monitor that only listens, and w0, whose device is emulated by counting_trainer.py.
+device_job() {
+	command -v python3 >/dev/null || skip "no python3 here"
+	start monitor socat -u "UNIX-LISTEN:$T/mon.sock,fork" "OPEN:$T/mon,creat,append"
+	ready "$T/mon.sock"
+	queue --epochs 20
+	lead --sync bsp "$@"
+}
+
+# The same job once more.
+again() {
+	kill "$LEAD" "$SHARDD"
+	ended "$LEAD"
+	ended "$SHARDD"
+	rm -rf "$T/journal" mon
+	queue --epochs 20
+	lead --sync bsp
+}
+
+# device_rank [OPTION]...
+device_rank() {
+	agent_of w0 --monitor "$T/mon.sock" --report-every 1 --batch 16 --device-file "$T/kept" "$@" -- \
+		python3 "$BATS_TEST_DIRNAME/fault/counting_trainer.py" --ranks 100 "$T/pace"
+}
+
+# sizes ID N: the first N sizes of its batches
+sizes() { awk -v n="$2" '/^batch / && n-- > 0 { printf "%s%s", sep, $2; sep = " " }' "$1.out"; }
+
+device_ends() {
+	wait_for '[[ $(ask "$T/shardd.sock" stat) == *" todo=0 doing=0 "* ]]'
+	ask "$T/lead.sock" finish >/dev/null
+	ended "$AGENT_w0"
+	[ "$status" -eq 0 ] || { cat w0.err; return 1; }
+}
+
+@test "profile: the first batches differ in size; what they show is told, and remembered" {
+	echo "launch=0.002 speed=4000 saturation=6 base=0.25 each=0.005" >device.w0
+	device_job
+	device_rank --profile 1
+	device_ends
+	[ "$(sizes w0 14)" = "16 1 1 2 2 4 4 8 8 16 16 32 32 16" ] || { sizes w0 20; return 1; }
+	grep '^device ' mon >told
+	grep -q "^device role=worker id=w0 type=emulated launch=0.002 speed=4000 saturation=6 max=140 at=" told || { cat told; return 1; }
+	# Nobody is compared by batches of other sizes.
+	not grep -q '^bpt .* size=32 ' mon
+	grep -q '^bpt .* size=16 ' mon
+	# The next process of this node measures nothing; one with another device does.
+	again
+	device_rank --profile 1
+	device_ends
+	[ "$(sizes w0 3)" = "16 16 16" ]
+	[ "$(grep -c "^device .* type=emulated .* max=140 " mon)" -eq 1 ]
+}
+
+@test "fits: a trainer whose memory is full gets its batches in parts, in its next life, too" {
+	echo "launch=0.001 speed=8000 saturation=1 fits=7" >device.w0
+	device_job
+	device_rank
+	device_ends
+	grep -q 'the memory of w0 is full: more than 4 rows are computed in parts' w0.err
+	# It was told once: then the agent says how many parts there are.
+	[ "$(sort -u w0.out)" = "batch 16 4" ] || { sort -u w0.out; return 1; }
+	[ "$(grep -c '^device .* type=emulated .* speed=0 .* max=4 ' mon)" -eq 1 ] || { cat mon; return 1; }
+	again
+	sed -i s/fits=7/fits=1000/ device.w0
+	device_rank --profile 1 # of sizes that fit; the largest ones do not
+	device_ends
+	[ "$(sizes w0 8)" = "16 1 1 2 2 4 4 16" ] || { sizes w0 10; return 1; }
+	[ "$(grep -c ' max=4 ' mon)" -eq 2 ]
+	grep -q '^batch 16 4$' w0.out
+}
+
+@test "fits: what a hostile trainer says of its device is refused, or ends it" {
+	queue
+	lead
+	trainer
+	sed -i 's/say step loss=0.5/say fits rows=0; say fits; say fits rows=x; say report values=a:1; say step work=-1/' trainer.sh
+	agent_of w0 -- sh trainer.sh
+	ends "$AGENT_w0" 65
+	[ "$(grep -c '^err code=bad-request.*rows=' w0.heard)" -eq 3 ] || { cat w0.heard; return 1; }
+	grep -q "work=: -1 is not in" w0.err
+	run -64 agent --id w0 --shards s --lead l --profile 16777217 -- true
+	run -64 agent --id w0 --shards s --lead l --predict-load f -- true
+	run -64 agent --id w0 --shards s --each --profile 1 -- true
+}
+
+@test "work: a batch of long rows does not count as a slow one" {
+	device_job
+	trainer
+	# It takes 0.1 s for each 100 units of work; every other batch has rows that are three times as long.
+	sed -i 's/say step loss=0.5/n=$((n + 1)); say step time=0.$((1 + n % 2 * 2)) work=$((100 + n % 2 * 200))/' trainer.sh
+	agent_of w0 --monitor "$T/mon.sock" --report-every 1 --batch 20 -- sh trainer.sh
+	device_ends
+	grep '^bpt .* size=20 ' mon | tail -n 6 | plrec tsv time compute |
+		awk '{ d = $1 - 0.2; n += d > -0.01 && d < 0.01; long += $2 == 0.3; short += $2 == 0.1 }
+			END { exit !(n == 6 && long == 3 && short == 3) }' || { tail -n 6 mon; return 1; }
+}

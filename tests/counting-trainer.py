@@ -5,18 +5,20 @@ committed sum is added to the counts. So with SYNC=allreduce all ranks must have
     counting-trainer.py ROWS [SECONDS]
 
 SECONDS is how long a batch takes (0), and each row as many seconds more as the file `pace.ID` says, while it is
-there. Once there is a file `enough` it says so; while there is a file `linger` it takes its time between two
-batches; once there is a file `dies` it removes that and kills itself in the middle of a save. The counts are its
-state: they are saved, into memory where that is offered, resumed and given to others as words of agent(1) say. At
-the end they are written to ID.counts, a line for each row. What was resumed, and the iteration of each sum, and
-each new factor of the learning rate, goes to standard output. It ends with 1 if a sum has not as many rows as
-samples.
+there; its device may be emulated (emulated_device.py). Once there is a file `enough` it says so; while there is a
+file `linger` it takes its time between two batches; once there is a file `dies` it removes that and kills itself in
+the middle of a save. The counts are its state: they are saved, into memory where that is offered, resumed and given
+to others as words of agent(1) say. At the end they are written to ID.counts, a line for each row. What was resumed,
+and the iteration of each sum, and each new factor of the learning rate, goes to standard output. It ends with 1 if
+a sum has not as many rows as samples.
 """
 import array
 import mmap
 import os
 import sys
 import time
+
+from emulated_device import Device
 
 ROWS = int(sys.argv[1])
 SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
@@ -100,9 +102,9 @@ def main():
     with open(room["path"], "r+b") as file:
         memory = mmap.mmap(file.fileno(), int(room["bytes"]))
     gradient = memoryview(memory).cast("f")
-    mine, enough, scale = [], None, "1"
+    mine, enough, scale, device = [], None, "1", Device()
     while True:
-        records = ask("next empty=1")
+        records = ask(device.next("next empty=1"))
         state = records[-1][1].get("state")
         if state == "end":
             break
@@ -127,7 +129,8 @@ def main():
             enough = ask("enough why=told")
         half = ROWS // 2
         WRITES.write("final begin=%d count=%d\n" % (half, ROWS - half))
-        answer = ask("sum loss=0.5")[-1][1]
+        accum = [int(of["accum"]) for kind, of in records if kind == "batch"][0]
+        answer = ask("sum loss=0.5" + device.train(len(mine), accum, ask))[-1][1]
         samples = int(answer["samples"])
         print("sum", answer["iteration"], samples, flush=True)
         if samples == 0:

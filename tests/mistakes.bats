@@ -784,7 +784,7 @@ E
 $ bash told TRAINER_KIND=each,grace:5,header:on PARTITIONS=migrate:3 BRAIN=every:5,cores:8 REBALANCE=gain:0.5 HUNG=pause:60 SERVERS=divergence:3 PREDICT_FROM=d.csv
 trainctl: --set: PARTITIONS migrate has no effect here: rows move only with PARTITIONS=local
 trainctl: --set: SERVERS divergence has no effect here: without standby:on no server has a standby
-trainctl: --set: PREDICT_FROM has no effect here: workers of the kit predict their speeds, for SOLUTION=lb-bsp without predict:none
+trainctl: --set: PREDICT_FROM has no effect here: speeds are predicted for SOLUTION=lb-bsp without predict:none
 trainctl: --set: HUNG pause has no effect here: only a TRAINER of TRAINER_KIND=loop pauses
 trainctl: --set: TRAINER_KIND, TRAINER_KIND grace, TRAINER_KIND header have no effect here: there is no TRAINER
 trainctl: --set: BRAIN every, BRAIN cores have no effect here: without BRAIN nothing is planned

@@ -881,11 +881,68 @@ ranks_job() {
 	done
 }
 
+# seen_job [KEY=VALUE]...: two ranks on emulated devices (emulated_device.py), the second one four times as slow
+seen_job() {
+	needs_python
+	echo "type=fast launch=0.002 speed=8000 saturation=4 base=0.2 each=0.002 ${fast-}" >device.w0
+	echo "type=slow launch=0.002 speed=2000 saturation=4 base=0.2 each=0.002" >device.w1
+	printf '%s\n' JOB=seen "TRAINER='exec python3 $trainer --ranks 1600 $T/pace'" SAMPLES=1600 BATCH=80,shard:4 \
+		WORKERS=2 EPOCHS=3 "$@" >job.env
+	[[ $* != *SYNC=allreduce* ]] ||
+		sed -i "s|^TRAINER=.*|TRAINER='exec python3 $PACELINE_ROOT/tests/counting-trainer.py 1600'|" job.env
+	rm -rf run
+	run_job >out 2>err || { cat err; return 1; }
+	[ "$(last out samples)" = 4800 ]
+	[ "$(last out repeated)" = 0 ]
+}
+
+# most_often ID: the size that its batches have most often; with /PART if they were computed in parts
+most_often() {
+	awk '/^batch / { print $2 ($2 == $3 ? "" : "/" $3) }' "run/state/logs/$1.log" | sort | uniq -c | sort -n |
+		awk 'END { print $2 }'
+}
+
+@test "agent: antdt-dd sees devices of trainers: sizes by Eq. 4, measured once" {
+	for sync in bsp allreduce; do
+		seen_job SOLUTION=antdt-dd,every:0.1 SYNC=$sync
+		grep -q '^action kind=adjust-bs id=w0 size=64 accum=1 reason=antdt-dd' run/state/job.log
+		grep -q '^action kind=adjust-bs id=w1 size=16 accum=1 reason=antdt-dd' run/state/job.log
+		grep -q '^device type=slow launch=0.002 speed=2000 saturation=4 max=375 ' run/state/device-w1
+		[ "$(most_often w0) $(most_often w1)" = "64 16" ]
+	done
+}
+
+@test "agent: lb-bsp predicts the speeds of trainers, and heeds what their memory holds" {
+	seen_job SOLUTION=lb-bsp,predict:narx SYNC=bsp
+	grep -q '^balance .* sizes=w0:61,w1:19 ' run/state/balance.log
+	awk '/^balance / && / speeds=[0-9.]*,[0-9.]* / { n++ } END { exit !n }' run/state/balance.log
+	[ -s run/state/predict-w0 ]
+	[ -s run/state/predict-w1 ]
+	[ "$(most_often w1)" -lt 25 ]
+	# The first batch of 61 rows does not fit; 40 had fitted. The other one gets the rest.
+	fast=fits=50 seen_job SOLUTION=lb-bsp,predict:narx SYNC=allreduce
+	grep -q 'the memory of w0 is full: more than 40 rows are computed in parts' run/state/logs/w0.log
+	grep -q '^batch 61 31$' run/state/logs/w0.log
+	[ "$(most_often w0) $(most_often w1)" = "40 40" ]
+	grep -q '^balance .* mosts=40,' run/state/balance.log
+}
+
+@test "agent: lb-bsp-gpu: the batch of a fast trainer grows until its memory is nearly full" {
+	fast=each=0.014 seen_job SOLUTION=lb-bsp-gpu SYNC=allreduce
+	# 0.2 + 0.014 * 55 is more than 0.95; 50 are not. Nobody was told that more do not fit.
+	[ "$(most_often w0) $(most_often w1)" = "55 25" ]
+	not grep -q 'memory of w0 is full' run/state/logs/w0.log
+	fast=fits=44 seen_job SOLUTION=lb-bsp-gpu SYNC=bsp
+	grep -q 'the memory of w0 is full: more than 40 rows are computed in parts' run/state/logs/w0.log
+	[ "$(most_often w0) $(most_often w1)" = "40 40" ]
+}
+
 @test "agent: LEAST: a slow rank has no smaller batch, until rows run out" {
 	needs_python
 	cat >sizes.py <<-'P'
 		import os, sys
 		sys.argv = ["counting_trainer.py", "--ranks", "600", "pace"]
+		sys.path.append(os.path.join(os.path.dirname(os.environ["TRAINER"]), ".."))
 		source = open(os.environ["TRAINER"]).read()
 		exec(compile(source[:source.rindex("main()")], "trainer", "exec"))
 		class Sizes(Trainer):
@@ -933,8 +990,6 @@ ranks_job() {
 		[[ $output == *"trainctl: --set: $2"* ]] || { echo "$1: $output"; return 1; }
 	}
 	refused SOLUTION=backup:1 'SOLUTION=backup:N leaves batches out, but a TRAINER'
-	refused SOLUTION=antdt-dd 'SOLUTION=antdt-dd needs measurements of the device'
-	refused SOLUTION=profile:on 'SOLUTION=profile:on lets workers of the kit measure'
 	refused BRAIN=on 'BRAIN finds how many'
 	refused REBALANCE=on 'REBALANCE moves keys'
 	echo SOLUTION=backup:1 >>job.env
@@ -944,8 +999,9 @@ ranks_job() {
 	[ ! -e run ]
 	run trainctl check job.env --run-dir "$T/run" --set SOLUTION=lb-bsp,predict:ema
 	[ "$status" -eq 0 ]
-	[[ $output == *"a TRAINER does not predict its speed"* ]]
-	[[ $output == *"SOLUTION predict has no effect here"* ]]
+	[[ $output != *"no effect"* ]]
+	run trainctl check job.env --run-dir "$T/run" --set TRAINER_KIND=each --set SOLUTION=none,profile:on
+	[[ $output == *"SOLUTION profile has no effect here: commands of TRAINER_KIND=each and rows have no iterations"* ]]
 }
 
 @test "check: a TRAINER that is not there has the status with which it would end" {
@@ -967,6 +1023,7 @@ chain_job() {
 	cat >chain.py <<-'P'
 		import hashlib, os, sys
 		sys.argv = ["counting_trainer.py", "600", "pace"]
+		sys.path.append(os.path.join(os.path.dirname(os.environ["TRAINER"]), ".."))
 		source = open(os.environ["TRAINER"]).read()
 		exec(compile(source[:source.rindex("main()")], "trainer", "exec"))
 		class Chain(Trainer):

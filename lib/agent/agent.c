@@ -69,7 +69,7 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 	shards.owner = a;
 	agent_sums_start(a);
 	if (agent_resume(a, err) != 0 || shards_new(&a->shards, &shards, err) != 0 ||
-	    meter_new(&a->meter, &o->meter, err) != 0) {
+	    meter_new(&a->meter, &o->meter, err) != 0 || agent_speed_start(a, err) != 0) {
 		agent_free(a);
 		return -1;
 	}
@@ -90,6 +90,7 @@ void agent_free(struct agent *a)
 	agent_sums_free(a);
 	spare_close(&a->spare);
 	shards_free(a->shards);
+	agent_speed_free(a);
 	meter_free(a->meter);
 	stock_free(&a->stock);
 	batch_free(&a->batch);

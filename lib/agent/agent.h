@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "meter/meter.h"
 #include "proc/end.h"
+#include "work/speed.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,6 +42,9 @@ struct agent_options {
 	struct rows_text *rows; /* rows for its standard input; NULL: none; the caller's */
 	uint64_t batch; /* rows; adjust-bs changes it */
 	uint64_t ahead; /* batches taken from shardd before their time */
+	const struct speed_options *speed; /* NULL: the trainer's speed is not predicted */
+	uint64_t profile;        /* measure its device by batches of so many rows or more; 0: do not */
+	const char *device_file; /* where that is kept; NULL: nowhere */
 	uint64_t rank, world; /* rank I of N; world 0: not said, nobody waits for others to come */
 	const char *output;     /* filter_each: a directory for what the commands print; NULL: ours */
 	uint64_t jobs;          /* filter_each: commands at a time, 1 or more */

@@ -17,7 +17,8 @@
 
 uint64_t agent_batch_size(const struct agent *a)
 {
-	return a->actions.size * a->actions.accum;
+	uint64_t gauged = gauge_size(&a->pace.gauge);
+	return gauged > 0 ? gauged : a->actions.size * a->actions.accum;
 }
 
 /* ---- beginning ---- */
@@ -159,10 +160,13 @@ double agent_answer_due(const struct agent *a)
 
 int agent_join(struct agent *a, struct error *err)
 {
+	struct exchange_member member = {.size = agent_batch_size(a),
+					 .speed = speed_next(a->pace.speed),
+					 .most = meter_most(a->meter)};
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	conversation_begin(&a->lead, &o, line, "join");
-	record_add_u64(&o, "size", agent_batch_size(a));
+	lead_client_add_member(&o, &member);
 	if (a->boot[0])
 		record_add(&o, "boot", a->boot);
 	if (a->options.replica)
@@ -303,10 +307,14 @@ int agent_go_on_out(struct agent *a, struct error *err)
  * reports its own time; for the rest of the batch it was in collectives with other trainers. */
 static void note_batch(struct agent *a)
 {
-	double had = a->stepped_at - a->given_at;
+	double had = a->stepped_at - a->given_at, took = a->pace.took;
+	if (a->pace.gauged) { /* it is another size than others are compared by */
+		meter_spend(a->meter, SPENT_PROFILE, a->given_at);
+		return;
+	}
 	a->done = (struct tally_batch){.time = a->push.time,
-				       .compute = a->push.time,
-				       .comm = fmax(had - a->push.time, 0),
+				       .compute = took,
+				       .comm = fmax(had - took, 0),
 				       .wait = a->waited + clock_mono() - a->stepped_at,
 				       .samples = a->cut.rows};
 	a->done_iteration = a->iteration;
@@ -641,5 +649,6 @@ int agent_catch_up(struct agent *a, struct error *err)
 	if (!a->given)
 		return WORK_OK;
 	agent_report(a);
+	speed_keep(a->pace.speed, clock_mono());
 	return a->dry == WORK_END ? WORK_OK : ask_pieces(a, err);
 }

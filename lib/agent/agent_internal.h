@@ -1,6 +1,7 @@
 /* What the files of the agent share: agent.c (begin, waiting, end), agent_batch.c (rows, the lead),
- * agent_words.c (the trainer), agent_look.c (how it is), agent_rows.c (its input), agent_save.c
- * (checkpoints) and agent_sums.c (sums by the host's replica). */
+ * agent_words.c (the trainer), agent_look.c (how it is), agent_speed.c (how fast it is, what fits its
+ * memory), agent_rows.c (its input), agent_save.c (checkpoints) and agent_sums.c (sums by the host's
+ * replica). */
 #ifndef PACELINE_AGENT_AGENT_INTERNAL_H
 #define PACELINE_AGENT_AGENT_INTERNAL_H
 
@@ -10,6 +11,7 @@
 #include "agent/stock.h"
 #include "agent/words.h"
 #include "base/boot.h"
+#include "meter/gauge.h"
 #include "meter/meter.h"
 #include "proc/inspect.h"
 #include "work/actions.h"
@@ -101,6 +103,18 @@ struct look {
 	struct inspect_motion motion;
 };
 
+/* How fast the trainer is. */
+struct pace {
+	struct speed *speed; /* NULL: that is not predicted */
+	struct gauge gauge;
+	int is_named, is_card; /* what its device is; its memory is its own, and the trainer says how full */
+	double work, rows;     /* of all batches whose work the trainer has said */
+	double took;           /* seconds of the batch, whatever its rows */
+	int gauged;            /* the batch is one by which the device is measured */
+	uint64_t held;         /* rows of the largest step that has fitted the memory */
+	int was_full;          /* in this batch */
+};
+
 /* What is expected soon, so that the agent polls for a moment before it sleeps. */
 enum spin { SPIN_NONE, SPIN_LEAD, SPIN_WORD, SPINS };
 
@@ -170,6 +184,7 @@ struct agent {
 	struct spare spare;
 	enum { PLACE_NONE, PLACE_NEW, PLACE_KNOWN } place; /* NEW: the trainer is to be told its rank */
 	struct look look;
+	struct pace pace;
 	char *resume;    /* what the trainer is to go on from; NULL: nothing */
 	char *resume_of; /* who saved it */
 	uint64_t resume_iteration;
@@ -257,6 +272,18 @@ void agent_look_forget(struct agent *a); /* another lead, or another membership 
 /* Logs what is known about it, and tells the lead its state; Python adds its stacks. */
 void agent_look_closely(struct agent *a);
 void agent_waits(struct agent *a); /* it has said that it waits */
+
+/* agent_speed.c */
+int agent_speed_start(struct agent *a, struct error *err);
+void agent_speed_free(struct agent *a);
+/* Before the first batch: what computes; NULL: the processor. */
+void agent_speed_device(struct agent *a, const char *name);
+/* A batch is computed: reads what its word says, into a->push. -1: it is not right. */
+int agent_speed_step(struct agent *a, struct error *why);
+/* Steps for a batch of so many rows. */
+uint64_t agent_speed_accum(const struct agent *a, uint64_t rows);
+/* A step of 2 * rows, or one less, did not fit the memory; one of `rows` may. */
+void agent_speed_fits(struct agent *a, uint64_t rows);
 
 /* agent_rows.c. These do nothing if no rows are wanted. */
 /* Call before the trainer starts, when the queue has answered hello. */

@@ -76,7 +76,7 @@ void agent_give_batch(struct agent *a)
 	agent_words_begin(&o, line, "batch");
 	record_add_u64(&o, "iteration", a->iteration);
 	record_add_u64(&o, "size", a->none ? 0 : a->cut.rows);
-	record_add_u64(&o, "accum", a->actions.accum);
+	record_add_u64(&o, "accum", agent_speed_accum(a, a->cut.rows));
 	record_add_real(&o, "weight", a->weight);
 	record_add_real(&o, "lr-scale", a->actions.scale);
 	if (!a->none && a->cut.ranges > 0)
@@ -109,6 +109,17 @@ void agent_refuse(struct agent *a, const char *code, const char *why)
 	words_send(&a->words);
 }
 
+/* Answers a word that may come at any time. */
+static void words_ok(struct agent *a)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	agent_look_turn(a);
+	agent_words_begin(&o, line, "ok");
+	words_put(&a->words, &o, NULL);
+	words_send(&a->words);
+}
+
 int agent_broken(struct agent *a, const char *code, const char *why, struct error *err)
 {
 	char place[ERROR_PLACE_MAX];
@@ -132,6 +143,7 @@ static int on_next(struct agent *a, struct error *err)
 	if (record_u64_opt(&a->record, "empty", 0, 1, &empty, &why) != 0)
 		return agent_broken(a, "bad-request", why.text, err);
 	a->takes_empty = empty != 0;
+	agent_speed_device(a, record_get(&a->record, "device"));
 	a->word = WORD_NEXT;
 	a->word_at = clock_mono();
 	if (a->options.replica)
@@ -169,9 +181,7 @@ static int on_step(struct agent *a, struct error *err)
 					    : "'step', but all batches are done already",
 				    err);
 	*push = (struct exchange_push){.size = agent_batch_size(a), .time = now - a->given_at};
-	if (record_real_opt(&a->record, "time", 0, SECONDS_MAX, &push->time, &why) != 0 ||
-	    record_real_opt(&a->record, "mem", 0, 1, &push->mem, &why) != 0 ||
-	    read_loss(&a->record, &loss, &why) != 0)
+	if (agent_speed_step(a, &why) != 0 || read_loss(&a->record, &loss, &why) != 0)
 		return agent_broken(a, "bad-request", why.text, err);
 	push->loss = a->none ? 0 : loss * (double)a->cut.rows;
 	push->no_loss = a->none || !record_get(&a->record, "loss");
@@ -188,8 +198,6 @@ static int on_step(struct agent *a, struct error *err)
 /* Only a pause says how long it may take. */
 static int on_pause(struct agent *a)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct error why = {0};
 	double seconds = PAUSE_SECONDS;
 	if (record_real_opt(&a->record, "seconds", 0, SECONDS_MAX, &seconds, &why) != 0) {
@@ -197,41 +205,41 @@ static int on_pause(struct agent *a)
 		return WORK_OK;
 	}
 	a->look.seen.pauses = seconds;
-	agent_look_turn(a);
-	agent_words_begin(&o, line, "ok");
-	words_put(&a->words, &o, NULL);
-	words_send(&a->words);
+	words_ok(a);
 	return WORK_OK;
 }
 
 static int on_report(struct agent *a, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const char *values = record_get(&a->record, "values");
 	if (!values || !*values || strlen(values) > VALUES_BYTES_MAX) {
 		agent_refuse(a, "bad-request", "values=NAME:NUMBER,... is missing, or too long");
 		return WORK_OK;
 	}
-	agent_look_turn(a);
-	agent_words_begin(&o, line, "ok");
-	words_put(&a->words, &o, NULL);
-	words_send(&a->words);
+	words_ok(a);
 	return agent_report_values(a, values, err);
+}
+
+static int on_fits(struct agent *a)
+{
+	struct error why = {0};
+	uint64_t rows;
+	if (record_u64(&a->record, "rows", 1, UINT64_MAX, &rows, &why) != 0) {
+		agent_refuse(a, "bad-request", why.text);
+		return WORK_OK;
+	}
+	agent_speed_fits(a, rows);
+	words_ok(a);
+	return WORK_OK;
 }
 
 /* The batch that the trainer has, or that others have begun, is still trained. */
 static int on_enough(struct agent *a, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const char *why = record_get(&a->record, "why");
 	if (!a->enough && !(a->enough = strdup(why ? why : "")))
 		return error_set(err, ERROR_OS, a->options.meter.id, "out of memory");
-	agent_look_turn(a);
-	agent_words_begin(&o, line, "ok");
-	words_put(&a->words, &o, NULL);
-	words_send(&a->words);
+	words_ok(a);
 	return agent_say_enough(a, err);
 }
 
@@ -248,6 +256,8 @@ static int agent_words_take(struct agent *a, struct error *err)
 		return on_enough(a, err);
 	if (record_is(&a->record, "report"))
 		return on_report(a, err);
+	if (record_is(&a->record, "fits"))
+		return on_fits(a);
 	if (record_is(&a->record, "next"))
 		return on_next(a, err);
 	if (record_is(&a->record, "step") || record_is(&a->record, "sum"))
@@ -261,7 +271,7 @@ static int agent_words_take(struct agent *a, struct error *err)
 	if (record_is(&a->record, "failed"))
 		return agent_save_failed(a, &a->record, err);
 	snprintf(why, sizeof why,
-		 "'%.60s' is none of next, step, report, enough, saved, failed, pause, waits, sums, final, sum",
+		 "'%.60s' is none of next, step, report, enough, fits, saved, failed, pause, waits, sums, final, sum",
 		 a->record.type);
 	agent_refuse(a, "unknown-request", why);
 	return WORK_OK;

@@ -38,16 +38,6 @@ static int backup_without_barrier(const struct job *job)
 	return is_backup(job) && !job_has_barrier(job);
 }
 
-static int dd_of_trainer(const struct job *job)
-{
-	return job_fit_is(job->solution, "antdt-dd") && job_kind(job)->foreign;
-}
-
-static int profile_of_trainer(const struct job *job)
-{
-	return job_fit_is(job->profile, "on") && job_kind(job)->foreign;
-}
-
 static int drag_of_trainer(const struct job *job)
 {
 	return job->drag[0] && job_kind(job)->foreign;
@@ -115,16 +105,6 @@ static int dd_without_profile(const struct job *job)
 	return job_fit_is(job->solution, "antdt-dd") && job_fit_is(job->profile, "off");
 }
 
-static int lb_of_trainer(const struct job *job)
-{
-	return job_fit_is(job->solution, "lb-bsp") && job_kind(job)->foreign;
-}
-
-static int lb_gpu_of_trainer(const struct job *job)
-{
-	return job_fit_is(job->solution, "lb-bsp-gpu") && job_kind(job)->foreign;
-}
-
 static int fabric_of_none(const struct job *job)
 {
 	return job_fit_is(job->fabric, "mlfabric") && job_kind(job)->holds != HOLD_REPLICAS &&
@@ -161,12 +141,6 @@ static const struct row {
 	{"SOLUTION", backup_without_barrier, JOB_FIT_REFUSED,
 	 "SOLUTION=backup:N ends iterations without the slowest workers; only SYNC=bsp and "
 	 "SYNC=allreduce have iterations that end"},
-	{"SOLUTION", dd_of_trainer, JOB_FIT_REFUSED,
-	 "SOLUTION=antdt-dd needs measurements of the device, which only workers of the kit make: "
-	 "with TRAINER use SOLUTION=antdt-nd or pace"},
-	{"SOLUTION profile", profile_of_trainer, JOB_FIT_REFUSED,
-	 "SOLUTION=profile:on lets workers of the kit measure their devices, but a TRAINER "
-	 "measures nothing: use profile:off"},
 	{"DRAG", drag_of_trainer, JOB_FIT_REFUSED,
 	 "DRAG slows workers and servers of the kit; with TRAINER there are none"},
 	{"BRAIN", brain_without_servers, JOB_FIT_REFUSED,
@@ -203,14 +177,8 @@ static const struct row {
 	 "INIT: the parameters of MODEL=lda have the topics of each document of DATA, and nobody "
 	 "knows whether those of another checkpoint are of these documents"},
 	{"SOLUTION profile", dd_without_profile, JOB_FIT_TOLD,
-	 "with SOLUTION=profile:off no worker measures its device, so SOLUTION=antdt-dd can't "
+	 "with SOLUTION=profile:off no device is measured, so SOLUTION=antdt-dd can't "
 	 "decide unless the monitor gets device records from elsewhere"},
-	{"SOLUTION", lb_of_trainer, JOB_FIT_TOLD,
-	 "SOLUTION=lb-bsp: a TRAINER does not predict its speed, so the speed of its last batch is "
-	 "used"},
-	{"SOLUTION", lb_gpu_of_trainer, JOB_FIT_TOLD,
-	 "SOLUTION=lb-bsp-gpu respects the memory of a device only if the TRAINER says mem= with "
-	 "each step, see agent(1)"},
 	{"FABRIC", fabric_of_none, JOB_FIT_TOLD,
 	 "FABRIC=mlfabric has no effect here: it is about sums over hosts, which only "
 	 "SYNC=allreduce has, and about pushes with a bound of their delay, SYNC delay"},
@@ -258,7 +226,7 @@ static int is_not_saved(const struct job *job)
 
 static int predicts(const struct job *job)
 {
-	return job_fit_is(job->solution, "lb-bsp") && !job_kind(job)->foreign;
+	return job_fit_is(job->solution, "lb-bsp") && has_lead(job);
 }
 
 static int predicts_from(const struct job *job)
@@ -343,7 +311,7 @@ static const struct idle {
 	 "MODEL=lda and audit count; they have neither a learning rate nor classes"},
 	{{"BATCH scaling"}, is_scaled, "the workers of such a job can't be scaled"},
 	{{"PARTITIONS migrate"}, job_is_local, "rows move only with PARTITIONS=local"},
-	{{"SYNC", "WORKERS ahead", "MONITOR report", "SOLUTION every"}, has_lead,
+	{{"SYNC", "WORKERS ahead", "MONITOR report", "SOLUTION every", "SOLUTION profile"}, has_lead,
 	 "commands of TRAINER_KIND=each and rows have no iterations"},
 	{{"SERVERS"}, holds_servers,
 	 "with TRAINER or SYNC=" JOB_ALLREDUCE " there are no parameter servers"},
@@ -351,9 +319,9 @@ static const struct idle {
 	 "with TRAINER there are no parameter servers"},
 	{{"SERVERS divergence"}, has_standby, "without standby:on no server has a standby"},
 	{{"SOLUTION predict"}, predicts,
-	 "workers of the kit predict their speeds, for SOLUTION=lb-bsp"},
+	 "speeds are predicted for SOLUTION=lb-bsp"},
 	{{"PREDICT_FROM"}, predicts_from,
-	 "workers of the kit predict their speeds, for SOLUTION=lb-bsp without predict:none"},
+	 "speeds are predicted for SOLUTION=lb-bsp without predict:none"},
 	{{"HUNG hand-over"}, holds_servers, "only parameter servers hand over"},
 	{{"HUNG pause"}, may_pause, "only a TRAINER of TRAINER_KIND=loop pauses"},
 	{{"CHECKPOINT *", "RESTARTS rollbacks", "HUNG checkpoint"}, has_checkpoints,

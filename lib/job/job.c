@@ -913,8 +913,8 @@ int job_finish(struct job *job, const char *path, struct error *err)
 	if (finish_format(job, path, err) != 0)
 		return -1;
 	/* A card has a size below which it is idle, and one that its memory holds. */
-	int measures = strcmp(job->solution, "antdt-dd") == 0 || model_device_is_card(job->device);
-	const char *profile = measures && !job_kind(job)->foreign ? "on" : "off";
+	int is_card = !job_kind(job)->foreign && model_device_is_card(job->device);
+	const char *profile = is_card || strcmp(job->solution, "antdt-dd") == 0 ? "on" : "off";
 	if (!job->profile[0] && key_text_set(&job->profile, profile, path, err) != 0)
 		return -1;
 	if (finish_parts(job, err) != 0 || finish_model(job, path, err) != 0 ||

@@ -162,6 +162,7 @@ struct gate_push {
 	const struct gate_range *range;
 	size_t ranges;
 	double speed, time, mem; /* as in struct balance_member */
+	uint64_t most;           /* the same; 0: as before */
 	const uint64_t *part;    /* for gate_announce(): bytes of the gradient to each part */
 	size_t parts;
 	uint64_t group; /* it was granted in, as its worker says; 0: none */

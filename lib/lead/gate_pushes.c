@@ -132,6 +132,8 @@ static void take_numbers(struct worker *w, const struct gate_push *push)
 	w->time = push->time;
 	w->mem = push->mem;
 	w->count = push->count;
+	if (push->most > 0)
+		w->most = push->most;
 }
 
 /* With shardd: whether a worker says that it trained as many samples as its ranges have rows.

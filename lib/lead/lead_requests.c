@@ -207,7 +207,8 @@ static int numbers_read(const struct record *r, struct gate_push *push, struct e
 {
 	return record_real_opt(r, "speed", 0.0, SPEED_MAX, &push->speed, err) != 0 ||
 			       record_real_opt(r, "time", 0.0, 1e9, &push->time, err) != 0 ||
-			       record_real_opt(r, "mem", 0.0, 1.0, &push->mem, err) != 0
+			       record_real_opt(r, "mem", 0.0, 1.0, &push->mem, err) != 0 ||
+			       record_u64_opt(r, "max", 0, UINT64_MAX, &push->most, err) != 0
 		       ? -1
 		       : 0;
 }

@@ -215,45 +215,50 @@ int device_keep(const struct device *d, const struct device_file *keep, struct e
 	return fs_replace_for_now(keep->path, line, record_end(&o, NULL), err);
 }
 
-/* A file of another card or model, or one that is damaged, is measured anew. So is a card of which
- * others had more then: it holds more now. */
-static int device_kept(struct device *d, const struct bench *b)
+int device_recall(struct device *d, const struct device_file *keep, uint64_t most)
 {
-	const struct device_options *options = b->options;
-	const uint64_t most = options->most;
 	const char *type;
 	struct record r;
 	char *text;
 	size_t len;
 	uint64_t model;
-	if (!options->keep.path ||
-	    fs_read_file(options->keep.path, RECORD_LINE_MAX, &text, &len, NULL) != 0)
+	if (!keep->path || fs_read_file(keep->path, RECORD_LINE_MAX, &text, &len, NULL) != 0)
 		return 0;
 	int is_it = record_first(&r, text, len, NULL) == 0 && record_is(&r, "device") &&
 		    record_text(&r, "type", &type, NULL) == 0 && strcmp(type, d->type) == 0 &&
-		    record_u64(&r, "model", 0, UINT64_MAX, &model, NULL) == 0 &&
-		    model == options->keep.model &&
+		    record_u64(&r, "model", 0, UINT64_MAX, &model, NULL) == 0 && model == keep->model &&
 		    record_real(&r, "launch", 0, 1e9, &d->profile.launch, NULL) == 0 &&
-		    record_real(&r, "speed", 1e-9, 1e18, &d->profile.speed, NULL) == 0 &&
+		    record_real(&r, "speed", 0, 1e18, &d->profile.speed, NULL) == 0 &&
 		    record_u64(&r, "saturation", 1, most, &d->profile.saturation, NULL) == 0 &&
 		    record_u64(&r, "max", 1, most, &d->max, NULL) == 0 &&
 		    record_u64(&r, "left", 0, UINT64_MAX, &d->left, NULL) == 0;
 	free(text);
-	return is_it && card_left(b) <= d->left + d->left / 8;
+	return is_it;
+}
+
+void device_name(struct device *d, const char *name)
+{
+	if (name)
+		make_id(name, d->type);
+	else
+		name_processor(d->type);
+	if (!option_id_ok(d->type))
+		strcpy(d->type, "cpu");
+}
+
+/* A card of which others had more then is measured anew: it holds more now. */
+static int device_kept(struct device *d, const struct bench *b)
+{
+	const struct device_options *options = b->options;
+	return device_recall(d, &options->keep, options->most) && d->profile.speed > 0 &&
+	       card_left(b) <= d->left + d->left / 8;
 }
 
 int device_measure(struct device *d, const struct device_options *options, struct error *err)
 {
 	struct bench b = {.options = options, .drag = *options->drag, .began = clock_mono()};
 	b.drag.delay = 0;
-	if (b.drag.type[0])
-		make_id(b.drag.type, d->type);
-	else if (options->name)
-		make_id(options->name, d->type);
-	else
-		name_processor(d->type);
-	if (!option_id_ok(d->type))
-		strcpy(d->type, "cpu");
+	device_name(d, b.drag.type[0] ? b.drag.type : options->name);
 	if (device_kept(d, &b))
 		return 0;
 	int result = device_measure_sizes(&b, d, err);

@@ -41,7 +41,7 @@ struct device_options {
 };
 
 struct device {
-	struct profile profile;
+	struct profile profile; /* speed 0: not measured, only max is known */
 	uint64_t max; /* samples of a step that fit */
 	uint64_t left; /* bytes of the card that nobody had then */
 	char type[OPTION_ID_MAX];
@@ -49,6 +49,11 @@ struct device {
 
 /* 0; 1: *stop was set; -1: a step failed. */
 int device_measure(struct device *d, const struct device_options *options, struct error *err);
+/* Its type, of this name; NULL: the processor's. */
+void device_name(struct device *d, const char *name);
+/* What the file holds of a device of its type and of that model. 0: nothing, or it is damaged; then *d
+ * is not known but for its type. */
+int device_recall(struct device *d, const struct device_file *keep, uint64_t most);
 /* Its fields. */
 void device_put(const struct device *d, struct record_out *o);
 /* Into the file. The disk is not waited for: what is lost is measured again. */

@@ -174,18 +174,47 @@ int meter_device(struct meter *m, struct device_options *options, struct error *
 	return 0;
 }
 
-void meter_fits(struct meter *m, uint64_t most)
+static void meter_keep_device(struct meter *m)
 {
 	struct error err;
-	if (most >= m->device.max)
-		return;
-	m->device.max = most;
-	m->device.left = 0; /* others may have it for a moment only: the next process looks anew */
-	if (m->device.profile.saturation > most)
-		m->device.profile.saturation = most;
-	report_device(m);
 	if (m->keep.path && device_keep(&m->device, &m->keep, &err) != 0)
-		log_say(LOG_LEVEL_WARNING, "what fits the card is not kept: %s: %s", err.place, err.text);
+		log_say(LOG_LEVEL_WARNING, "what was measured of the device is not kept: %s: %s", err.place,
+			err.text);
+}
+
+int meter_device_kept(struct meter *m, const char *name, const struct device_file *keep, uint64_t most)
+{
+	struct device d = {.max = 0};
+	device_name(&d, name);
+	m->keep = *keep;
+	int result = device_recall(&d, keep, most);
+	if (!result)
+		d.max = 0;
+	m->device = d;
+	if (result)
+		report_device(m);
+	return result && d.profile.speed > 0;
+}
+
+void meter_device_is(struct meter *m, const struct device *device)
+{
+	m->device.profile = device->profile;
+	m->device.max = device->max;
+	report_device(m);
+	meter_keep_device(m);
+}
+
+void meter_fits(struct meter *m, uint64_t most)
+{
+	struct device *d = &m->device;
+	if (!d->type[0] || (d->max > 0 && most >= d->max))
+		return;
+	d->max = most;
+	d->left = 0; /* others may have it for a moment only: the next process looks anew */
+	if (d->profile.saturation > most || d->profile.saturation == 0)
+		d->profile.saturation = d->profile.saturation > 0 ? most : 1;
+	report_device(m);
+	meter_keep_device(m);
 }
 
 void meter_emulated(struct meter *m, double cores)

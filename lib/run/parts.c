@@ -95,7 +95,7 @@ static int has_learnt(const struct supervisor *s, size_t host)
 {
 	if (!sup_workers_learn(s))
 		return 0;
-	EACH_OF (n, s, &role_worker)
+	EACH_OF (n, s, sup_trainers(s))
 		if (n->at == host)
 			return 1;
 	return 0;
@@ -184,7 +184,7 @@ static void learnt_words(struct argv *w, const struct supervisor *s)
 	char path[DIRS_PATH_MAX];
 	argv_add(w, "/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "learnt");
 	add_way(w, place);
-	EACH_OF (n, s, &role_worker) {
+	EACH_OF (n, s, sup_trainers(s)) {
 		if (n->at != s->parts.host)
 			continue;
 		sup_learnt_path(n, path);

@@ -389,20 +389,26 @@ static void add_predict(struct argv *w, const struct sup_node *n)
 	argv_add(w, "--predict-save", path);
 }
 
-/* Workers on a host share its cards. What a worker has measured of one stays for its next life. */
+/* What a worker has measured of its card, or an agent of its trainer, stays for its next life. */
+static void add_device_file(struct argv *w, const struct sup_node *n)
+{
+	char name[96];
+	snprintf(name, sizeof name, "device-%s", n->id);
+	add_state(w, n->sup, "--device-file", name);
+}
+
+/* Workers on a host share its cards. */
 static void role_add_device(struct argv *w, const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	char name[96];
 	uint64_t rank = 0;
 	if (!model_device_is_card(s->job->device))
 		return;
 	EACH_OF (other, s, n->role)
 		rank += other->number < n->number && other->at == n->at;
-	snprintf(name, sizeof name, "device-%s", n->id);
 	argv_add(w, "--device", s->job->device);
 	argv_u64(w, "--local-rank", rank);
-	add_state(w, s, "--device-file", name);
+	add_device_file(w, n);
 }
 
 static void add_patience(struct argv *w, const struct supervisor *s)
@@ -567,6 +573,10 @@ static void agent_words(struct argv *w, const struct sup_node *n, uint64_t life,
 		argv_u64(w, "--ahead", job->ahead);
 		add_report(w, job);
 		add_patience(w, s);
+		if (strcmp(job->profile, "on") == 0)
+			argv_u64(w, "--profile", job->options.least);
+		add_device_file(w, n);
+		add_predict(w, n);
 	} else
 		role_add_rows(w, s);
 	add_socket(w, s, "--monitor", "bpt-monitor");
@@ -695,8 +705,8 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 	memset(f->bring, 0, sizeof f->bring);
 	put_file(f->make, f->path[0], s->dirs.run);
 	put_file(f->make, f->path[0], s->dirs.state);
+	sup_learnt_path(n, learnt);
 	if (n->role == &role_worker || n->role == &role_spare) {
-		sup_learnt_path(n, learnt);
 		role_make_dir(f, n, "index");
 		role_make_dir(f, n, "spill");
 		role_bring_file(f, n, "schema");
@@ -705,6 +715,7 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 	} else if (n->role == &role_agent || n->role == &role_spare_agent) {
 		role_make_dir(f, n, "index");
 		role_make_dir(f, n, "checkpoints");
+		bring_path(f, learnt);
 		if (n->role == &role_agent && saved_to_restore(s))
 			put_file(f->bring, f->path[1], saved_to_restore(s));
 	} else if (n->role->goes_back) {

@@ -43,6 +43,7 @@ struct exchange_push {
 	int no_loss;       /* the loss is not known */
 	double time;       /* seconds of this batch, without waiting */
 	double speed, mem; /* predicted for the next batch; memory in use, 0..1. 0: not known */
+	uint64_t most;     /* samples that fit a step; 0: not known */
 	double waited;     /* out: seconds of the push that were a wait for others */
 };
 

@@ -33,6 +33,14 @@ static int lead_client_read_iteration(const struct conversation *lead, uint64_t 
 	return WORK_OK;
 }
 
+void lead_client_add_member(struct record_out *o, const struct exchange_member *member)
+{
+	record_add_u64(o, "size", member->size);
+	lead_client_add_known(o, "speed", member->speed);
+	if (member->most > 0)
+		record_add_u64(o, "max", member->most);
+}
+
 int lead_client_join(struct conversation *lead, const struct exchange_member *member,
 		     const char *replica, uint64_t *iteration, struct error *err)
 {
@@ -41,10 +49,7 @@ int lead_client_join(struct conversation *lead, const struct exchange_member *me
 	conversation_begin(lead, &o, line, "join");
 	if (replica)
 		record_add(&o, "replica", replica);
-	record_add_u64(&o, "size", member->size);
-	lead_client_add_known(&o, "speed", member->speed);
-	if (member->most > 0)
-		record_add_u64(&o, "max", member->most);
+	lead_client_add_member(&o, member);
 	int result = lead_client_ask(lead, &o, HASTY, err);
 	return result == WORK_OK ? lead_client_read_iteration(lead, iteration, err) : result;
 }
@@ -103,6 +108,8 @@ void lead_client_add_report(struct record_out *o, const struct exchange_push *pu
 	lead_client_add_known(o, "speed", push->speed);
 	lead_client_add_known(o, "time", push->time);
 	lead_client_add_known(o, "mem", push->mem);
+	if (push->most > 0)
+		record_add_u64(o, "max", push->most);
 }
 
 int lead_client_wait(struct conversation *lead, uint64_t *iteration, struct error *err)

@@ -11,6 +11,8 @@
 /* Whether this greeting is that of a lead without parameters. -1: ERROR_CONFIG. */
 int lead_client_check(const struct record *greeting, const void *unused, struct error *err);
 
+/* Keys of a join. */
+void lead_client_add_member(struct record_out *o, const struct exchange_member *member);
 /* Waits until the worker can enter; *iteration is where it does. replica: where it pulls and
  * pushes; NULL: at parts. */
 int lead_client_join(struct conversation *lead, const struct exchange_member *member,

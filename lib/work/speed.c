@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "predict/file.h"
+#include "work/exchange.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,7 +96,7 @@ static int save_model(struct speed *s, struct error *err)
 void speed_keep(struct speed *s, double now)
 {
 	struct error err = {0};
-	if (!s->save || predictor_count(s->predictor) == 0)
+	if (!s || !s->save || predictor_count(s->predictor) == 0)
 		return;
 	if (!isnan(now)) {
 		if (isnan(s->kept))
@@ -144,16 +145,21 @@ static int is_speed(double speed)
 	return speed >= PREDICT_SPEED_MIN && speed <= PREDICT_SPEED_MAX;
 }
 
-void speed_batch(struct speed *s, uint64_t samples, double seconds, const struct load_values *load)
+void speed_foretell(struct speed *s, struct meter *m, uint64_t samples, struct exchange_push *push)
 {
-	double speed = seconds > 0 ? (double)samples / seconds : 0;
+	struct load_values load;
+	double speed = push->time > 0 ? (double)samples / push->time : 0;
+	meter_look(m, push->time, &load);
+	push->mem = fmax(push->mem, load.mem > 0 ? fmin(load.mem, 1) : 0); /* NAN: 0 */
+	if (!s)
+		return;
 	if (is_speed(speed))
 		predictor_observe(s->predictor, speed);
-	speed = predictor_predict(s->predictor, load->cpu, load->mem);
-	s->next = is_speed(speed) ? speed : 0;
+	speed = predictor_predict(s->predictor, load.cpu, load.mem);
+	s->next = push->speed = is_speed(speed) ? speed : 0;
 }
 
 double speed_next(const struct speed *s)
 {
-	return s->next;
+	return s ? s->next : 0;
 }

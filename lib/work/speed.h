@@ -11,10 +11,11 @@
 #define PACELINE_WORK_SPEED_H
 
 #include "base/error.h"
-#include "meter/load.h"
+#include "meter/meter.h"
 #include "predict/predict.h"
 
 struct speed;
+struct exchange_push;
 
 struct speed_options {
 	enum predict_model model;
@@ -26,13 +27,14 @@ struct speed_options {
 int speed_new(struct speed **out, const struct speed_options *options, struct error *err);
 void speed_free(struct speed *s); /* NULL is fine */
 
-/* A batch with this many samples took this long; 0 samples: it says nothing about the speed. load:
- * as the next batch begins. */
-void speed_batch(struct speed *s, uint64_t samples, double seconds, const struct load_values *load);
-/* Samples a second of the next batch, 0: not known. */
+/* Completes what a push says of the node: how much of its memory is in use (push->mem, if that is less),
+ * and how fast the next batch will be. push->time is known; samples: of this batch, 0: it says nothing
+ * about the speed. s NULL: speeds are not predicted. */
+void speed_foretell(struct speed *s, struct meter *m, uint64_t samples, struct exchange_push *push);
+/* Samples a second of the next batch, 0: not known, or s is NULL. */
 double speed_next(const struct speed *s);
 
-/* Writes the file when it is due; with now NAN, at once. now: clock_mono(). */
+/* Writes the file when it is due; with now NAN, at once. now: clock_mono(). s NULL: nothing. */
 void speed_keep(struct speed *s, double now);
 
 #endif

@@ -17,7 +17,6 @@
 #include "work/rows_move.h"
 #include "work/servers.h"
 #include "work/shards.h"
-#include "work/speed.h"
 #include "work/trial.h"
 
 #include <math.h>
@@ -157,15 +156,12 @@ static int new_parts(struct trainer *t, struct error *err)
 				    .stop = o->stop,
 				    .held = trainer_take_held,
 				    .owner = t};
-	struct speed_options speed = {.model = o->predict_model,
-				      .load = o->predict_load,
-				      .save = o->predict_save};
 	actions_start(&t->actions, o->meter.id, o->batch);
 	t->actions.log = o->meter.log;
 	t->actions.owner = o->meter.owner;
 	if (shards_new(&t->shards, &shards, err) != 0 ||
 	    new_exchange(t, err) != 0 ||
-	    (o->predict && speed_new(&t->speed, &speed, err) != 0))
+	    (o->speed && speed_new(&t->speed, o->speed, err) != 0))
 		return -1;
 	return meter_new(&t->meter, &o->meter, err);
 }
@@ -327,9 +323,8 @@ static uint64_t most(struct trainer *t)
 
 static int trainer_join(struct trainer *t, struct error *err)
 {
-	struct exchange_member member = {.size = batch_size(t), .most = most(t)};
-	if (t->speed)
-		member.speed = speed_next(t->speed);
+	struct exchange_member member = {
+		.size = batch_size(t), .speed = speed_next(t->speed), .most = most(t)};
 	double began = clock_mono();
 	int result = t->exchange->kind->join(t->exchange, &member, &t->iteration, err);
 	meter_spend(t->meter, SPENT_WAIT, began);
@@ -588,8 +583,7 @@ static void trainer_account(struct trainer *t, uint64_t iteration, const struct 
 {
 	meter_batch(t->meter, iteration, t->accum, b);
 	report_resized(t);
-	if (t->speed)
-		speed_keep(t->speed, clock_mono());
+	speed_keep(t->speed, clock_mono());
 	if (t->options.spent_wanted && *t->options.spent_wanted) {
 		*t->options.spent_wanted = 0;
 		meter_log_spent(t->meter);
@@ -602,15 +596,10 @@ static void foretell(struct trainer *t, struct exchange_push *push, double secon
 {
 	double began = clock_mono();
 	uint64_t samples = t->batch->positions;
-	struct load_values load;
 	push->time = seconds + t->pushing;
-	meter_look(t->meter, push->time, &load);
-	push->mem = load.mem > 0 ? fmin(load.mem, 1) : 0; /* NAN: 0 */
-	if (t->speed) {
-		/* A batch that is shorter than planned says nothing about the speed. */
-		speed_batch(t->speed, samples >= push->size ? samples : 0, push->time, &load);
-		push->speed = speed_next(t->speed);
-	}
+	push->most = most(t);
+	/* A batch that is shorter than planned says nothing about the speed. */
+	speed_foretell(t->speed, t->meter, samples >= push->size ? samples : 0, push);
 	meter_spend(t->meter, SPENT_PREDICT, began);
 }
 
@@ -864,8 +853,7 @@ int trainer_run(struct trainer *t, struct error *err)
 	if (result == 0)
 		result = trainer_lives(t, err);
 	meter_report(t->meter);
-	if (t->speed)
-		speed_keep(t->speed, NAN);
+	speed_keep(t->speed, NAN);
 	meter_log_spent(t->meter);
 	return result < 0 ? -1 : 0;
 }

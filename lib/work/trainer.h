@@ -12,7 +12,7 @@
 #include "data/dataset.h"
 #include "meter/meter.h"
 #include "model/model.h"
-#include "predict/predict.h"
+#include "work/speed.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,9 +48,7 @@ struct trainer_options {
 	int profile;             /* measure it first */
 	const char *device_file; /* NULL, or for what was measured of a card, of this model file */
 	const char *model_path;
-	int predict;           /* the worker predicts its speed, by predict_model */
-	enum predict_model predict_model;
-	const char *predict_load, *predict_save; /* files for what it learns; NULL: none */
+	const struct speed_options *speed; /* NULL: the worker does not predict its speed */
 	double wait_seconds;  /* longest wait for a daemon that is not there */
 	double answer_seconds;
 	const volatile int *stop; /* set by a signal handler: finish the batch, give back, return */

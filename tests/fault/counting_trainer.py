@@ -8,7 +8,7 @@ node's.  It keeps its counts in memory.  When it is
 told to save it writes them to a file below the given directory, 4 bytes a row; when it is told to
 resume it reads them from there, or, with --late, saves some batches after it was told to.  With --dies it
 kills itself behind its second batch.  With --ranks it takes part in each iteration, also without rows, as
-ranks do that share gradients.  Plain words
+ranks do that share gradients.  Its device may be emulated: ../emulated_device.py.  Plain words
 on PACELINE_IN and PACELINE_OUT, no module of the kit: what is tested must not test itself.
 """
 
@@ -18,6 +18,9 @@ import signal
 import sys
 import time
 from urllib.parse import unquote
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), ".."))
+from emulated_device import Device  # noqa: E402
 
 IN = os.fdopen(int(os.environ["PACELINE_IN"]), "r")
 OUT = os.fdopen(int(os.environ["PACELINE_OUT"]), "w")
@@ -97,9 +100,9 @@ class Trainer:
         time.sleep(seconds)
 
     def run(self, dies, word):
-        batches = 0
+        batches, device = 0, Device()
         while True:
-            records, end = ask(word)
+            records, end = ask(device.next(word))
             ranges = [fields for kind, fields in records if kind == "range"]
             batch = [fields for kind, fields in records if kind == "batch"]
             self.obey(records)
@@ -110,7 +113,8 @@ class Trainer:
             size = int(batch[0]["size"])
             self.sleep(size)
             self.train(ranges)
-            records, end = ask("step loss=%g" % (1 / (1 + sum(self.counts))))
+            said = device.train(size, int(batch[0]["accum"]), ask)
+            records, end = ask("step loss=%g%s" % (1 / (1 + sum(self.counts)), said))
             self.obey(records)
             batches += 1
             if dies and batches == 2:
