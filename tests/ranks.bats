@@ -140,3 +140,23 @@ solved() {
 		[ "$(awk '{ n += $1 } END { print n }' counts/w0.counts)" -eq "$(last first.out samples)" ]
 	done
 }
+
+@test "ranks: kill-restart takes nobody back; the last rank that has the parameters waits for another, a single one saves" {
+	ranks_job WORKERS=2 EPOCHS=1000 KILL_RESTART=9,window:0 \
+		"TRAINER='cd $T/counts && sleep 0.5 && exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.02'"
+	begin first
+	wait_for 'came_to 60'
+	trainctl kill-restart --run-dir "$T/run" w0
+	kill -9 "$(pid_of w1)"
+	wait_for '! node w1 worker'
+	trainctl kill-restart --run-dir "$T/run" w0
+	wait_for 'began w1 1 && began w0 2'
+	went_back 0
+	trainctl scale --run-dir "$T/run" --workers 1
+	trainctl kill-restart --run-dir "$T/run" w0
+	went_back 1
+	touch counts/enough
+	wait $SUPERVISOR
+	[ "$(last first.out repeated)" -le 60 ]
+	[ "$(awk '{ n += $1 } END { print n }' counts/w0.counts)" -eq "$(last first.out samples)" ]
+}

@@ -68,10 +68,11 @@ static void restart_tell(struct sup_node *n, const char *reason)
 	sup_log(n->sup, RECORD("restart", F("id", n->id), F("reason", reason)));
 }
 
-/* Whether a checkpoint is made first: the node's parameters end with it, so that all go back. */
+/* Whether a checkpoint is made first, as the node's parameters end with it, so that all go back; or another
+ * trainer is awaited, which gets them. */
 static int saves_first(const struct sup_node *n)
 {
-	return sup_takes_back(n) ||
+	return sup_takes_back(n) || sup_trainer_is_last(n) ||
 	       (n->role == &role_agent && sup_goes_back(n) && sup_count(n->sup, n->role) == 1);
 }
 
@@ -345,14 +346,16 @@ void sup_standbys_tell(struct supervisor *s)
 }
 
 /* A trainer that is to be restarted is killed when the checkpoint is made, or can't be made: this
- * trainer may be the one for which it waits. */
+ * trainer may be the one for which it waits. Where others have the parameters, it needs none. */
 static void step_trainers(struct supervisor *s)
 {
 	EACH_OF (n, s, &role_agent) {
 		if (n->restart.save_until <= 0)
 			continue;
-		int waits = restart_cuts(s) == n->restart.saves_before &&
+		int waits = restart_cuts(s) == n->restart.saves_before && saves_first(n) &&
 			    clock_mono() < n->restart.save_until;
+		if (waits && sup_trainer_is_last(n))
+			continue;
 		if (waits && n->stage == STAGE_READY && sup_trainers_can_save(s)) {
 			sup_checkpoint_make(s);
 			continue;

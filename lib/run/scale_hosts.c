@@ -247,27 +247,12 @@ static int may_change_host(const struct sup_node *n)
 	return (n->role == sup_trainers(n->sup) || sup_node_is_spare(n)) && !n->leaving;
 }
 
-/* Whether it is a trainer whose parameters no other one has now, but may have soon: all others are on
- * their way. */
-static int scale_hosts_is_last(const struct sup_node *n)
-{
-	const struct supervisor *s = n->sup;
-	size_t others = 0, ready = 0;
-	if (!job_kind(s->job)->sums)
-		return 0;
-	EACH_OF (other, s, n->role) {
-		others += other != n;
-		ready += other != n && other->stage == STAGE_READY && !other->end_wanted;
-	}
-	return others > 0 && ready == 0 && !scale_hosts_is_late(s);
-}
-
 /* The node ends as one that leaves does, and starts elsewhere at once. */
 static void scale_hosts_move(struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	size_t to = sup_host_choice(n);
-	if (!sup_node_runs(n) || n->end_wanted || scale_hosts_is_last(n) ||
+	if (!sup_node_runs(n) || n->end_wanted || (sup_trainer_is_last(n) && !scale_hosts_is_late(s)) ||
 	    to == s->hosts.count || to == n->at ||
 	    (s->hosts.host[n->at].use == HOST_USED && to != n->home))
 		return;

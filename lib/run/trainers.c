@@ -36,6 +36,18 @@ int sup_takes_back(const struct sup_node *n)
 	return n->role == &role_agent && job_kind(n->sup->job)->goes_back;
 }
 
+int sup_trainer_is_last(const struct sup_node *n)
+{
+	size_t others = 0, ready = 0;
+	if (!job_kind(n->sup->job)->sums || n->role != &role_agent)
+		return 0;
+	EACH_OF (other, n->sup, n->role) {
+		others += other != n;
+		ready += other != n && other->stage == STAGE_READY && !other->end_wanted;
+	}
+	return others > 0 && ready == 0;
+}
+
 int sup_trainers_can_save(const struct supervisor *s)
 {
 	if (job_kind(s->job)->cut != CUT_SAVED || s->phases.now == PHASE_FIRST_CUT)

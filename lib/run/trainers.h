@@ -58,6 +58,9 @@ int sup_goes_back(const struct sup_node *n);
 int sup_takes_back(const struct sup_node *n);
 /* Nobody has any more what its trainer has learnt, which is gone with it. */
 int sup_trainers_are_gone(const struct sup_node *n);
+/* Whether no other trainer has the parameters now, but one may have them soon: all others are on their
+ * way. */
+int sup_trainer_is_last(const struct sup_node *n);
 
 /* Address of rank 0's host, as the others reach it. */
 void sup_trainers_address(const struct supervisor *s, char *out, size_t max);
