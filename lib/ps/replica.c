@@ -53,7 +53,7 @@ int ps_replica_new(struct ps_replica **out, struct ps *p, struct error *err)
 
 int ps_replica_start(struct ps_replica *r, struct error *err)
 {
-	if (round_start(r, err) != 0 || fill_start(r, err) != 0)
+	if (round_start(r, err) != 0 || fill_start(r, err) != 0 || ps_state_start(r, err) != 0)
 		return -1;
 	return r->fabric ? fabric_client_start(r->fabric, err) : 0;
 }

@@ -99,6 +99,7 @@ struct ps_replica {
 	struct sum_pair sums; /* with options.sums, from the first `room` on */
 	int newest;           /* which of them was committed last; the other is for the next */
 	struct ps_state state_kept[PS_STATES]; /* the last one first */
+	struct timer *state_over; /* nobody waits for them any more */
 	struct fetch *fetches;
 	struct store *gradient; /* as long as one of them, for all that asks for the parameters' length */
 };
@@ -149,6 +150,7 @@ void ps_room_free(struct ps_replica *r);
 /* state.c, of a replica with sums only */
 void ps_state_on_state(struct request *rq, void *ps);
 void ps_state_on_get(struct request *rq, void *ps);
+int ps_state_start(struct ps_replica *r, struct error *err);
 void ps_state_stop(struct ps_replica *r);
 void ps_state_free(struct ps_replica *r);
 

@@ -1,7 +1,8 @@
 /*
  * States of trainers on their way to a rank that has none: parameters, optimizer and whatever else a
  * trainer saves.  A rank hands its state over as a sealed file of memory, and other ranks get that
- * file; a replica of another host gets its bytes.  What is in it only trainers know.
+ * file; a replica of another host gets its bytes.  What is in it only trainers know.  It is kept until
+ * those who wait for it have it, or are given up.
  *
  * A child fetches a state from another host, so that this process never waits.
  */
@@ -10,6 +11,7 @@
 #include "base/keep.h"
 #include "base/log.h"
 #include "record/record.h"
+#include "wire/timer.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,6 +24,7 @@
 #define CONNECT_SECONDS 2.0
 #define PAUSE_SECONDS 20.0 /* longest time in which the other side sends nothing */
 #define FETCHES_MAX 4      /* at a time */
+#define KEPT_SECONDS 120.0 /* a lead waits for half of that until a state is where it is needed */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 struct ask {
@@ -57,6 +60,18 @@ static void state_keep(struct ps_replica *r, const struct ps_state *s)
 		close(r->state_kept[i].fd);
 	memmove(r->state_kept + 1, r->state_kept, i * sizeof *s);
 	r->state_kept[0] = *s;
+	timer_set(r->state_over, KEPT_SECONDS);
+}
+
+static void state_let_go(void *replica)
+{
+	struct ps_replica *r = replica;
+
+	for (size_t i = 0; i < PS_STATES; i++) {
+		if (r->state_kept[i].fd >= 0)
+			close(r->state_kept[i].fd);
+		r->state_kept[i].fd = -1;
+	}
 }
 
 /* ---- giving ---- */
@@ -319,8 +334,16 @@ void ps_state_on_get(struct request *rq, void *ps)
 
 /* ---- life ---- */
 
+int ps_state_start(struct ps_replica *r, struct error *err)
+{
+	r->state_over = timer_new(server_base(r->ps->server), state_let_go, r);
+	return r->state_over ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+}
+
 void ps_state_stop(struct ps_replica *r)
 {
+	timer_free(r->state_over);
+	r->state_over = NULL;
 	while (r->fetches) {
 		struct fetch *f = r->fetches;
 		fork_stop(f->child);
@@ -335,7 +358,5 @@ void ps_state_stop(struct ps_replica *r)
 
 void ps_state_free(struct ps_replica *r)
 {
-	for (size_t i = 0; i < PS_STATES; i++)
-		if (r->state_kept[i].fd >= 0)
-			close(r->state_kept[i].fd);
+	state_let_go(r);
 }
