@@ -12,7 +12,6 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/memory.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +20,6 @@
 #include <unistd.h>
 
 #define WHY_MAX 500 /* each byte may be written as three */
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static void agent_save_close(int *fd)
 {
@@ -292,7 +290,7 @@ static int read_memory(struct agent *a, const char *name, struct error *err)
 				 fd < 0 ? "no memory was offered" : "is not the name of a file");
 	if (fstat(fd, &st) != 0 || st.st_size == 0)
 		return error_set(err, ERROR_DATA, NULL, "nothing was written into memory");
-	if (fcntl(fd, F_ADD_SEALS, SEALS) != 0)
+	if (keep_seal(fd) != 0)
 		return error_errno(err, ERROR_DATA, NULL, "the trainer still has the memory mapped");
 	s->length = (uint64_t)st.st_size;
 	s->memory = -1;

@@ -12,6 +12,7 @@
 #include "agent/agent_internal.h"
 
 #include "base/clock.h"
+#include "base/keep.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -26,7 +27,6 @@
 
 #define FLOATS_MAX ((uint64_t)1 << 40)
 #define RETRY_SECONDS 0.05
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
 static void sums_close(int *fd)
 {
@@ -488,7 +488,7 @@ int agent_sums_given(struct agent *a, const char *why, struct error *err)
 	struct record_out o;
 	if (!why && (fstat(s->give.fd, &st) != 0 || st.st_size == 0))
 		why = "the trainer has written nothing";
-	if (!why && fcntl(s->give.fd, F_ADD_SEALS, SEALS) != 0)
+	if (!why && keep_seal(s->give.fd) != 0)
 		why = "the trainer still has the file mapped for writing";
 	if (!why && !s->is_open)
 		why = "the replica is gone";

@@ -51,6 +51,11 @@ int keep_fill(int fd, uint64_t bytes)
 	return rc;
 }
 
+int keep_seal(int fd)
+{
+	return (fcntl(fd, F_GET_SEALS) & SEALS) == SEALS ? 0 : fcntl(fd, F_ADD_SEALS, SEALS);
+}
+
 /* Sends a message with a descriptor; -1: without one. */
 static ssize_t send_with(int socket, const char *text, int fd)
 {
@@ -82,7 +87,7 @@ int keep_give(int keeper, const char *link, int fd, struct error *err)
 	ssize_t n;
 	if (strlen(link) >= KEEP_LINK_MAX)
 		return error_set(err, ERROR_OS, link, "path is too long");
-	if (fd >= 0 && (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS && fcntl(fd, F_ADD_SEALS, SEALS) != 0)
+	if (fd >= 0 && keep_seal(fd) != 0)
 		return error_errno(err, ERROR_OS, link, "can't be sealed");
 	setsockopt(keeper, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 	if (send_with(keeper, link, fd) < 0)

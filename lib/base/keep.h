@@ -25,7 +25,9 @@ int keep_new(const char *name, struct error *err);
 /* Gets all memory of a file of memory, so that nobody is killed later who writes there. -1: errno;
  * also if the machine has less than that, which is not tried, as other processes would pay. */
 int keep_fill(int fd, uint64_t bytes);
-/* Seals the file, so that nobody can change it; then it is held, and link leads to it. fd stays the
+/* So that nobody can change it. -1: errno; somebody has it mapped for writing. */
+int keep_seal(int fd);
+/* Seals the file; then it is held, and link leads to it. fd stays the
  * caller's. The holder first lets go of the file before; with fd -1 it does only that. */
 int keep_give(int keeper, const char *link, int fd, struct error *err);
 /* Opens for reading what link leads to; -1: nothing, or not the sealed file of that name. */

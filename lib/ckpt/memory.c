@@ -15,6 +15,7 @@
 
 #define MAKING "making" /* in place of the sum */
 #define STATE "state-"
+#define STATE_NAME_MAX (OPTION_ID_MAX + 32)
 
 static int memory_path(const char *dir, uint32_t part, const char *sum, char *out, size_t max,
 		       struct error *err)
@@ -25,14 +26,14 @@ static int memory_path(const char *dir, uint32_t part, const char *sum, char *ou
 	return fs_join(out, max, dir, name, err);
 }
 
-/* The directory stays: another part may be about to be written there. */
-static void remove_prefix(const char *dir, const char *prefix)
+/* All but that name; NULL: all. The directory stays: another part may be about to be written there. */
+static void remove_prefix(const char *dir, const char *prefix, const char *but)
 {
 	char path[CKPT_PATH_MAX];
 	DIR *d = opendir(dir);
 	size_t len = strlen(prefix);
 	for (struct dirent *e; d && (e = readdir(d));)
-		if (strncmp(e->d_name, prefix, len) == 0 &&
+		if (strncmp(e->d_name, prefix, len) == 0 && (!but || strcmp(e->d_name, but) != 0) &&
 		    fs_join(path, sizeof path, dir, e->d_name, NULL) == 0)
 			unlink(path);
 	if (d)
@@ -43,16 +44,16 @@ static void remove_part(const char *dir, uint32_t part)
 {
 	char prefix[CKPT_NAME_MAX + 2];
 	snprintf(prefix, sizeof prefix, "part-%u.", part);
-	remove_prefix(dir, prefix);
+	remove_prefix(dir, prefix, NULL);
 }
 
 void ckpt_memory_forget_all(const char *dir)
 {
 	if (fs_is_ours(dir, NULL) != 0)
 		return;
-	remove_prefix(dir, "part-");
-	remove_prefix(dir, STATE);
-	remove_prefix(dir, "kept-"); /* of workers (work/kept_file.h) */
+	remove_prefix(dir, "part-", NULL);
+	remove_prefix(dir, STATE, NULL);
+	remove_prefix(dir, "kept-", NULL); /* of workers (work/kept_file.h) */
 	rmdir(dir);
 }
 
@@ -155,30 +156,33 @@ uint32_t ckpt_memory_use(struct ckpt *c, const char *dir)
 
 /* ---- states of trainers ---- */
 
-static int state_path(const char *dir, const char *worker, uint64_t sum, char *out, size_t max,
-		      struct error *err)
+static void state_name(const char *worker, uint64_t sum, char out[STATE_NAME_MAX])
 {
-	char name[OPTION_ID_MAX + 32];
-	snprintf(name, sizeof name, STATE "%s.%016" PRIx64, worker, sum);
-	return fs_join(out, max, dir, name, err);
+	snprintf(out, STATE_NAME_MAX, STATE "%s.%016" PRIx64, worker, sum);
 }
 
 int ckpt_memory_keep(const char *dir, const char *worker, uint64_t sum, int fd, int keeper,
 		     struct error *err)
 {
-	char path[CKPT_PATH_MAX];
+	char path[CKPT_PATH_MAX], name[STATE_NAME_MAX], prefix[STATE_NAME_MAX];
+	state_name(worker, sum, name);
 	if (fs_make_dirs(dir, err) != 0 || fs_is_ours(dir, err) != 0 ||
-	    state_path(dir, worker, sum, path, sizeof path, err) != 0)
+	    fs_join(path, sizeof path, dir, name, err) != 0 ||
+	    keep_give(keeper, path, fd, err) != 0)
 		return -1;
-	return keep_give(keeper, path, fd, err);
+	/* The keeper of an earlier process lets go of its file when no link leads there any more. */
+	snprintf(prefix, sizeof prefix, STATE "%s.", worker);
+	remove_prefix(dir, prefix, name);
+	return 0;
 }
 
 int ckpt_memory_find(const char *dir, const char *worker, const struct ckpt_file *file)
 {
-	char path[CKPT_PATH_MAX], held[64];
+	char path[CKPT_PATH_MAX], name[STATE_NAME_MAX], held[64];
 	uint64_t bytes, sum;
+	state_name(worker, file->sum, name);
 	if (access(dir, F_OK) != 0 || fs_is_ours(dir, NULL) != 0 ||
-	    state_path(dir, worker, file->sum, path, sizeof path, NULL) != 0)
+	    fs_join(path, sizeof path, dir, name, NULL) != 0)
 		return -1;
 	int fd = keep_open(path, CKPT_MEMORY_STATE);
 	snprintf(held, sizeof held, "/proc/self/fd/%d", fd);
