@@ -48,7 +48,7 @@ all_exact() {
 @test "ranks: a spare waits while lead, replica and trainctl die, and it becomes rank 0: it is told so" {
 	sed 's/if kind == "resume":/if kind == "place": print("rank", of["rank"], flush=True)\n        &/' \
 		"$BATS_TEST_DIRNAME/counting-trainer.py" >told.py
-	ranks_job WORKERS=2,spares:1 RESTARTS=shard:never "TRAINER='cd $T/counts && exec python3 $T/told.py 600 0.03'"
+	ranks_job WORKERS=2,spares:1 RESTARTS=shard:never "TRAINER='cd $T/counts && PYTHONPATH=$BATS_TEST_DIRNAME exec python3 $T/told.py 600 0.03'"
 	begin first
 	wait_for 'came_to 100'
 	wait_for 'node s0 spare'
