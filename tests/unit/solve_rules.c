@@ -736,7 +736,7 @@ static void ranks_leave_nobody_behind(const char *info)
 		       i ? 1000 : 2, 100);
 	costs(1e6, 1, 1e5);
 	o.batch = 701;
-	take(info);
+	take("%s", info);
 	says("backup:1", NONE, "can be left out");
 	says("pace", NONE, "w0");
 }
