@@ -344,7 +344,10 @@ void gate_end(struct gate *g, const struct gate_who *who)
 {
 	struct worker *w = admissible(g, who);
 
-	if (w) {
+	if (w && states_are(g) && w->state != WORKER_ACTIVE && w->state != WORKER_ENDED) {
+		/* it was put out, and may lack what was committed since */
+		effect_err(g, who->token, "fenced", "not a member");
+	} else if (w) {
 		begins_again(g, w);
 		uint64_t samples = w->samples;
 		int owes_save = w->owes_save;

@@ -576,6 +576,25 @@ static void one_that_has_ended_gives_too(void **state)
 	       "10 ok iteration=1 members=1\nsum 1 of 1\n");
 }
 
+static void who_was_put_out_does_not_end(void **state)
+{
+	(void)state;
+	two();
+	gate_replica_gone(gate, 0);
+	serve(0);
+	expect("sum 1 of 1\nsum 1 of 1\n");
+	end("w0");
+	expect("5 err fenced: not a member\n");
+	enter("w0", 2, 1);
+	collect();
+	text[0] = '\0';
+	struct gate_who w = who("w0", 2);
+	gate_end(gate, &w);
+	end("w1");
+	gate_finish(gate, 99);
+	expect("sum 1 of 1\n7 ok \n8 ok \n99 ok \n");
+}
+
 /* ---- cuts ---- */
 
 static void one_saves_what_was_committed(void **state)
@@ -674,6 +693,7 @@ int main(void)
 		TEST(who_loads_too_long_may_still_come),
 		TEST(the_last_gives_before_it_leaves),
 		TEST(one_that_has_ended_gives_too),
+		TEST(who_was_put_out_does_not_end),
 		TEST(one_saves_what_was_committed),
 		TEST(before_the_first_iteration_nobody_saves),
 		TEST(without_a_trainer_nothing_is_saved),
