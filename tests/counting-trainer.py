@@ -69,6 +69,8 @@ def ask(word):
     if not records or records[-1][0] != "ok":
         sys.exit("%s: %s" % (word, records))
     for kind, of in records:
+        if kind == "place":
+            print("rank", of["rank"], flush=True)
         if kind == "resume":
             load(of["path"])
             print("resume", of["iteration"], sum(counts), flush=True)
