@@ -159,3 +159,27 @@ solved() {
 	[ "$(last first.out repeated)" -le 60 ]
 	[ "$(awk '{ n += $1 } END { print n }' counts/w0.counts)" -eq "$(last first.out samples)" ]
 }
+
+@test "ranks: SIGTERM to all processes of the job at once: it ends without waiting, and goes on from the last checkpoint" {
+	ranks_job CHECKPOINT=0.5
+	begin first
+	wait_for 'came_to 900'
+	local all=() pid
+	for pid in $(status | sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p'); do
+		all+=($pid $(cat /proc/$pid/task/$pid/children))
+	done
+	kill -TERM $SUPERVISOR "${all[@]}"
+	ended $SUPERVISOR
+	[ "$status" -eq 143 ]
+	begin second
+	wait $SUPERVISOR
+	[ "$(last second.out state)" = done ]
+	went_back 0
+	[ "$(sort -u counts/*)" = 4 ]
+}
+
+@test "ranks: in a job with another SYNC nobody sums: it fails, and says so" {
+	ranks_job SYNC=asp WORKERS=1
+	run -65 trainctl run job.env --run-dir "$T/run"
+	[[ $output == *"'sums', but nobody sums in this job: SYNC=allreduce does"* ]]
+}

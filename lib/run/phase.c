@@ -423,9 +423,23 @@ static void step_winding(struct supervisor *s)
 		sup_enter(s, PHASE_STOPPING);
 }
 
+/* Nobody is left that could save: ranks whose gradients are summed have all ended, as when a whole
+ * allocation is told to go. */
+static int saves_no_more(struct supervisor *s)
+{
+	if (!job_kind(s->job)->sums || s->checkpoint.made != s->phases.cuts_before ||
+	    phase_all_run(s) || sup_turn_is(s, TURN_CUT))
+		return 0;
+	if (sup_is_cut_short(s))
+		sup_stop_without(s, "no trainer is left for a last checkpoint");
+	else
+		sup_rollback_begin(s, "all trainers ended before the last checkpoint");
+	return 1;
+}
+
 static void step_last_cut(struct supervisor *s)
 {
-	if (stops_without(s))
+	if (stops_without(s) || saves_no_more(s))
 		return;
 	if (any_starting(s)) /* trainers that have parameters, and are to save them */
 		sup_ask_members(s);
