@@ -143,10 +143,10 @@ solved() {
 	ranks_job WORKERS=2 EPOCHS=1000 KILL_RESTART=9,window:0 \
 		"TRAINER='cd $T/counts && sleep 0.5 && exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.02'"
 	begin first
-	wait_for 'came_to 60'
+	wait_for 'came_to 60 && began w0 0 && began w1 0'
 	trainctl kill-restart --run-dir "$T/run" w0
 	kill -9 "$(pid_of w1)"
-	wait_for '! node w1 worker'
+	wait_for '! node w1 worker && began w0 1'
 	trainctl kill-restart --run-dir "$T/run" w0
 	wait_for 'began w1 1 && began w0 2'
 	went_back 0
