@@ -547,7 +547,7 @@ whole() {
 	kill_ranks
 	wait $!
 	whole
-	grep -q 'the trainer w[012] ended: all trainers go back to the last checkpoint' err
+	cat err; 	grep -q 'the trainer w[012] ended: all trainers go back to the last checkpoint' err
 	grep -q 'w0 goes on from memory' run/state/logs/w0.log
 	[ "$(ls memory)" = "" ]
 }

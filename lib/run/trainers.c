@@ -195,7 +195,7 @@ static int others_live(const struct supervisor *s)
 int sup_trainers_are_gone(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	int worked = 0;
+	int worked = s->checkpoint.latest_iteration > 0;
 	if (!job_kind(s->job)->sums || n->role != &role_agent || s->phases.now != PHASE_RUNNING ||
 	    others_live(s))
 		return 0;
