@@ -491,7 +491,7 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 		say next
 	END
 	rehearse --samples 100 --save-every 2 --say -- sh talk.sh 2>said
-	sed -i 's,=/[^ ]*/paceline-rehearse[.][^/]*,=/tmp/paceline-rehearse.x,' said
+	sed -i 's,=/[^ ]*/paceline-rehearse[.][^/]*,=/tmp/paceline-rehearse.x,; s,=/proc/.*,=/proc/2345/fd/9,' said
 	sed -n '/^w0 -> next/,/^[.]Ed/{/^[.]Ed/d;p}' "$PACELINE_ROOT/man/paceline-trainers.7" >page
 	[ "$(wc -l <page)" -eq 17 ]
 	diff page said
