@@ -303,7 +303,7 @@ int main(int argc, char **argv)
 					.spare = opt.spare,
 					.resume = opt.resume,
 					.memory = {opt.memory, node.meter.id,
-						   keep_socket(getenv(KEEP_VARIABLE))},
+						   keep_socket(getenv(KEEP_VARIABLE)), node.meter.load_root},
 					.command = command,
 					.batch = opt.batch,
 					.ahead = opt.ahead,

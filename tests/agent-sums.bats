@@ -231,6 +231,23 @@ under_way() {
 			$1 == "sum" && $2 <= k { n += $3 } END { print n }' w0.out)" ]
 }
 
+@test "a machine without memory for one state more: the trainer saves into the directory" {
+	queue --epochs 2
+	replica
+	lead
+	mkdir -p node/proc
+	echo 'MemAvailable:       20 kB' >node/proc/meminfo
+	rank w0 0.02 --load-root "$T/node"
+	under_way
+	for cut in 1 2; do
+		run ask lead.sock "cut path=$T/cut$cut"
+		[[ $output == ok* ]] || { echo "$output"; return 1; }
+	done
+	ends_exact 2 w0
+	[ "$(sed -n 's/^saves into //p' w0.out | xargs)" = "memory $T/cut2/w0" ]
+	ckpt verify cut2
+}
+
 @test "a rank is killed in the middle of a save: that checkpoint fails, the next one is another rank's" {
 	queue --epochs 3
 	replica

@@ -184,7 +184,7 @@ void agent_save_over(struct agent *a, enum saving kind)
 static void offer_memory(struct agent *a)
 {
 	struct save *s = &a->save;
-	if (s->memory < 0 && saved_files_fit(s->length))
+	if (s->memory < 0 && saved_files_fit(a->options.memory.load_root, s->length))
 		s->memory = keep_new(CKPT_MEMORY_STATE, NULL);
 }
 

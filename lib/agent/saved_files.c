@@ -155,10 +155,10 @@ static void saved_files_forget(struct saved_files *s)
 
 /* ---- memory ---- */
 
-int saved_files_fit(uint64_t bytes)
+int saved_files_fit(const char *load_root, uint64_t bytes)
 {
 	struct load *l;
-	if (load_new(&l, "", NULL) != 0)
+	if (load_new(&l, load_root, NULL) != 0)
 		return 0;
 	uint64_t left = load_memory_left(l);
 	load_free(l);
@@ -188,7 +188,7 @@ static int saved_files_write(struct saved_files *s)
 	if (s->kept.dir && s->kept.keeper >= 0)
 		saved_files_keep(s, sum);
 	close(s->memory);
-	s->memory = saved_files_fit(bytes) ? keep_new(CKPT_MEMORY_STATE, NULL) : -1;
+	s->memory = saved_files_fit(s->kept.load_root, bytes) ? keep_new(CKPT_MEMORY_STATE, NULL) : -1;
 	if (s->memory >= 0)
 		(void)keep_fill(s->memory, bytes);
 	return 0;

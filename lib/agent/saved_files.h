@@ -17,10 +17,11 @@
 
 struct saved_files;
 
-/* Where a checkpoint is also kept in memory; dir NULL: nowhere. */
+/* Where a checkpoint is also kept in memory; dir NULL: nowhere. The strings stay for ever. */
 struct saved_memory {
-	const char *dir, *worker; /* as ckpt_memory_keep() takes them; they stay for ever */
+	const char *dir, *worker; /* as ckpt_memory_keep() takes them */
 	int keeper;
+	const char *load_root; /* as load_new() takes it */
 };
 
 /* path: a file, or a directory with all that is below it; relative to dir, which is in the
@@ -29,7 +30,7 @@ struct saved_memory {
 int saved_files_start(struct saved_files **out, const char *cut, const char *dir, const char *path,
 		      int memory, const struct saved_memory *kept, struct error *err);
 /* Whether the machine has so much memory left that a state of so many bytes may be in it once more. */
-int saved_files_fit(uint64_t bytes);
+int saved_files_fit(const char *load_root, uint64_t bytes);
 /* Readable when it is done. */
 int saved_files_fd(const struct saved_files *s);
 /* Call when the descriptor is readable; frees s. Gives the name of what was saved, as in MANIFEST,

@@ -35,7 +35,7 @@ int fsync(int fd)
 	return 0;
 }
 
-static const struct saved_memory nowhere = {.worker = "w0", .keeper = -1};
+static const struct saved_memory nowhere = {.worker = "w0", .keeper = -1, .load_root = ""};
 static char dir[80], file[100];
 
 static void make_dir(void)
@@ -193,7 +193,7 @@ static void test_what_is_kept_is_found_if_it_is_that_file(void **state)
 	char kept_dir[100], path[200], other[200];
 	struct error err;
 	struct ckpt_file f = {0}, wrong;
-	const struct saved_memory kept = {kept_dir, "w0", keeper_start()};
+	const struct saved_memory kept = {kept_dir, "w0", keeper_start(), ""};
 	int next, fd;
 	(void)state;
 	make_dir();
@@ -211,7 +211,7 @@ static void test_what_is_kept_is_found_if_it_is_that_file(void **state)
 	wrong.bytes++;
 	assert_int_equal(ckpt_memory_find(kept_dir, "w0", &wrong), -1);
 	/* There is one of each worker. */
-	const struct saved_memory again = {kept_dir, "w0", keeper_start()};
+	const struct saved_memory again = {kept_dir, "w0", keeper_start(), ""};
 	assert_int_equal(unlink(file), 0);
 	assert_int_equal(saved("heights", &again, &wrong, &next, &err), 0);
 	close(next);
