@@ -28,7 +28,8 @@ ranks_job() {
 		SAMPLES=240 BATCH=12,shard:2 WORKERS=3 "$@" >job.env
 	cat >at.py
 }
-# sums_job [KEY=VALUE]...: the same with gradients that the job sums (SYNC=allreduce); each row adds 1 to its cell.
+# sums_job [KEY=VALUE]...: the same with gradients that the job sums (SYNC=allreduce); each row adds 1 to its cell, and
+# one cell, here[240], is free.
 sums_job() {
 	local python
 	for python in python3 /usr/bin/python3; do
@@ -36,11 +37,11 @@ sums_job() {
 	done || skip "no python3-numpy"
 	ranks_job SYNC=allreduce EPOCHS=2 "$@"
 	sed -i "s|exec python3|exec $python|" job.env
-	sed -i 's/^import paceline/import numpy, paceline, signal/; s/"batches": 0/"cells": numpy.zeros(240)/
-		s/collective=True/sums=240/; s/^    counts.*/    time.sleep(0.02); here = numpy.zeros(240); numpy.add.at(here, batch.rows, 1)/
-		s/^    batch.loss.*/    counts["cells"] += paceline.allreduce(here, batch, 1.0)/
-		s/^    exec(.*/    exec(life)/; s/^for batch in/life = compile(open("at.py").read(), "at.py", "exec")\n&/' ranks.py
-	echo 'assert (counts["cells"] == 2).all(), counts' >>ranks.py
+	sed -i 's/^import paceline$/import numpy, paceline, signal/; s/"batches": 0/"cells": numpy.zeros(241)/
+		s/collective=True/sums=241/; s/^    exec(.*/    time.sleep(0.02); here = numpy.zeros(241); numpy.add.at(here, batch.rows, 1)/
+		s/^    counts.*/    exec(life)/; s/^    batch.loss.*/    counts["cells"] += paceline.allreduce(here, batch, 1.0)/
+		s/^for batch in/life = compile(open("at.py").read(), "at.py", "exec")\n&/' ranks.py
+	echo 'assert (counts["cells"][:240] == 2).all(), counts' >>ranks.py
 }
 exact() {
 	[ "$(last "$1" state)" = done ]
@@ -217,6 +218,7 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 		    import ctypes
 		    ctypes.string_at(0)
 		def stuck(): until("never")
+		if batch.size and rank == 2 and once("nan"): here[240] = float("nan")
 		if batch.iteration >= 4 and rank == 1 and once("raised"): raises()
 		if batch.iteration >= 6 and rank == 2 and once("crashed"): crashes()
 		back = os.path.exists
@@ -242,6 +244,8 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 	[ "$(grep -c '^trainctl:   ValueError: row 17 has no label' first.err)" -eq 1 ]
 	grep -q '^trainctl: w2: signal 11 (Segmentation fault): in crashes (at.py:4); starts again' first.err
 	grep -q 'w0 has given no sign of life .* killed; it was .* in until (ranks.py:[0-9]*); in the sum of iteration [0-9]* w[12], w[12] waited for it' first.err
+	[ "$(grep -c 'trainctl: iteration [0-9]*: w2: float 240 of its gradient is nan; its log may name the parameter' first.err)" -ge 1 ]
+	[ "$(grep -l 'paceline: iteration [0-9]*: float 240 of the gradient is nan in this rank' run/state/logs/w?.log)" = run/state/logs/w2.log ]
 	[ "$(hung w0) $(hung w1) $(hung w2)" = "1 0 0" ]
 	trainctl report --text --state-dir run/state | tr -s ' \n' ' ' >told
 	grep -q 'w1 ended with status 1: ValueError: row 17 has no label, in raises (at.py:1); ready again after' told

@@ -146,7 +146,8 @@ static int sums_answer(struct agent *a, uint64_t iteration, uint64_t round, uint
 	words_memory_path(path, sizeof path, s->part.sums.fd);
 	agent_answer(a, RECORD("ok", F("iteration", s->version), F("samples", samples),
 			       samples > 0 ? F("path", (const char *)path) : F_NONE,
-			       samples > 0 ? F("offset-bytes", (uint64_t)at) : F_NONE));
+			       samples > 0 ? F("offset-bytes", (uint64_t)at) : F_NONE,
+			       s->is_bad ? F("bad", 1) : F_NONE));
 	return 0;
 }
 
@@ -265,6 +266,7 @@ int agent_sums_pushed(struct agent *a, struct error *err)
 	uint64_t samples = 0;
 	if (record_u64(r, "samples", 0, UINT64_MAX, &samples, err) != 0)
 		return error_wrap(err, a->options.lead);
+	a->sums.is_bad = record_get(r, "bad") != NULL;
 	if (a->iteration == a->push.iteration + 1 &&
 	    sums_answer(a, a->push.iteration, 0, samples) == 0)
 		return WORK_OK;
@@ -350,7 +352,7 @@ static void sums_late_step(struct agent *a)
 	struct sums *s = &a->sums;
 	if (a->word != WORD_STEP)
 		return;
-	s->step.is_due = 0;
+	s->step.is_due = s->is_bad = 0;
 	if (s->step.iteration == s->version + 1 &&
 	    sums_answer(a, s->version, s->step.round, s->step.samples) == 0)
 		return;

@@ -322,6 +322,8 @@ void gate_summed_of(struct gate *g, size_t replica, uint64_t round, const char *
 		    uint64_t generation, uint64_t sequence, uint64_t count);
 /* A replica has the sum of this round; an old round is ignored. sum: its checksum, if asked for. */
 void gate_summed(struct gate *g, size_t replica, uint64_t round, uint64_t sum);
+/* The sum of the last gate_round() is not finite; members are told so with it. */
+void gate_sum_is_bad(struct gate *g);
 /* Nothing was summed, because this worker's gradient can't be summed. */
 void gate_diverged(struct gate *g, uint64_t round, const char *worker, uint64_t generation,
 		   const char *why);

@@ -174,6 +174,7 @@ struct sums {
 	struct gate_commit next, last; /* the one with shardd; the last one that was committed */
 	double loss;                   /* of next */
 	int was_checked;               /* the sum committed last was */
+	int is_bad, was_bad; /* not all of the open sum is finite; the one committed last was so */
 };
 
 /* Who is to give its state. */

@@ -69,9 +69,9 @@ const char *states_samples(const struct gate *g, char out[STATES_SAMPLES_MAX])
 {
 	out[0] = '\0';
 	if (states_are(g))
-		snprintf(out, STATES_SAMPLES_MAX, " samples=%llu round=%llu",
+		snprintf(out, STATES_SAMPLES_MAX, " samples=%llu round=%llu%s",
 			 (unsigned long long)g->sums.last.samples,
-			 (unsigned long long)g->sums.last.round);
+			 (unsigned long long)g->sums.last.round, g->sums.was_bad ? " bad=1" : "");
 	return out;
 }
 

@@ -132,6 +132,7 @@ static void open_sum(struct gate *g)
 	e->members = g->sums.members = gate_sums_list_members(g, member, order);
 	g->sums.replicas = e->tos;
 	g->sums.is_open = 1;
+	g->sums.is_bad = 0;
 	for (size_t i = 0; i < e->tos; i++)
 		g->replica[e->to[i]].told = e->round;
 	free(order);
@@ -335,6 +336,7 @@ void sums_commit(struct gate *g)
 	}
 	s->last = s->next;
 	s->was_checked = s->is_checked;
+	s->was_bad = s->is_bad;
 	e->iteration = g->applied;
 	e->units = 1;
 	e->round = s->last.round;
@@ -431,6 +433,11 @@ void gate_summed(struct gate *g, size_t replica, uint64_t round, uint64_t sum)
 static int is_summing(const struct gate *g, uint64_t round)
 {
 	return round == g->sums.round && g->sums.is_open && !(g->settling && g->unit);
+}
+
+void gate_sum_is_bad(struct gate *g)
+{
+	g->sums.is_bad = 1;
 }
 
 void gate_diverged(struct gate *g, uint64_t round, const char *worker, uint64_t generation,

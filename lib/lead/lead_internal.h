@@ -121,7 +121,7 @@ struct lead {
 	struct holding holding;
 	uint64_t refusals; /* of pushes, by parts and shardd */
 	uint64_t told;     /* pushes with a loss */
-	uint64_t diverged; /* pushes refused for their loss, where no part counts them */
+	uint64_t diverged; /* pushes that were not finite, where no part counts them */
 	struct settling settling;
 	struct sizes sizes;
 	struct trainer_seen *seen; /* what agents report about their trainers */

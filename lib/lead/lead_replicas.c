@@ -261,6 +261,18 @@ static void sum_answered(struct told *t, const struct record *r)
 			    r->text ? r->text : "");
 }
 
+/* Not all of this sum is finite. */
+static void sum_is_bad(struct lead *l, const char *worker, const char *why)
+{
+	gate_sum_is_bad(l->gate);
+	if (!log_is_worth(++l->diverged))
+		return;
+	struct record_out *o = RECORD("bad", F("worker", worker),
+				      F("iteration", gate_iteration(l->gate)));
+	size_t len = record_end(o, why);
+	watchers_say(l->watchers, o->data, len);
+}
+
 /* A line of the answer to a sum: about a member. */
 static void sum_says(struct told *t, const struct record *r)
 {
@@ -277,6 +289,8 @@ static void sum_says(struct told *t, const struct record *r)
 		    record_u64(r, "count", 0, ORDER_COUNT_MAX, &count, &ignored) == 0)
 			gate_summed_of(l->gate, t->one->index, t->round, worker, generation,
 				       sequence, count);
+		if (r->text && t->round == gate_round(l->gate))
+			sum_is_bad(l, worker, r->text);
 	} else if (record_is(r, "refused")) {
 		t->failed = 1;
 		gate_refused(l->gate, t->round, worker, generation,

@@ -18,6 +18,7 @@
 #include "record/record.h"
 #include "wire/timer.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,16 +49,22 @@ static void put_failed(struct ps_replica *r, struct request *rq)
 	request_ok(rq, "round=%llu diverged=%zu%s", (unsigned long long)rd->number, diverged, also);
 }
 
-/* Says whose pushes are in the sum: the lead commits no others. */
+/* Says whose pushes are in the sum: the lead commits no others. Where it only sums, a gradient that is
+ * not finite is one of them, as ranks may expect it (mixed precision); the text says so. */
 static void put_summed(struct ps_replica *r, struct request *rq)
 {
 	const struct round *rd = &r->round;
+	char why[STAGED_WHY_MAX];
 
 	for (size_t i = 0; i < rd->members; i++) {
 		const struct round_member *m = &rd->member[i];
-		request_put_record(rq, RECORD("summed", F("worker", m->worker),
+		int bad = rd->bad[i].found && !isfinite(rd->bad[i].value);
+		struct record_out *o = RECORD("summed", F("worker", m->worker),
 					      F("generation", m->generation),
-					      F("sequence", m->sequence), F("count", m->count)));
+					      F("sequence", m->sequence), F("count", m->count));
+		snprintf(why, sizeof why, "float %zu of its gradient is %g", rd->bad[i].at,
+			 (double)rd->bad[i].value);
+		request_put(rq, o->data, record_end(o, bad ? why : NULL));
 	}
 	if (rd->check)
 		request_ok(rq, "round=%llu sum=%llu", (unsigned long long)rd->number,
@@ -191,9 +198,11 @@ static int bucket_is_here(const struct ps_replica *r, const struct early *const 
 	return 1;
 }
 
-static int round_any_bad(const struct round *rd)
+static int round_any_bad(const struct ps_replica *r)
 {
-	for (size_t i = 0; i < rd->members; i++) {
+	const struct round *rd = &r->round;
+
+	for (size_t i = 0; i < rd->members && !r->ps->options.sums; i++) {
 		if (rd->bad[i].found)
 			return 1;
 	}
@@ -225,7 +234,7 @@ static size_t add_buckets(struct ps_replica *r, size_t bucket, size_t most,
 		rd->member[i].early = early_dense(early[i]);
 		rd->member[i].early_sequence = early_sequence(early[i]);
 	}
-	if (!rd->alone && !round_any_bad(rd))
+	if (!rd->alone && !round_any_bad(r))
 		fabric_client_part(r->fabric, rd->number, begin, end - begin);
 	return n;
 }
@@ -260,7 +269,7 @@ static void round_add_rows(struct ps_replica *r)
 		round_end(r, "no-memory", "%s", err.text);
 		return;
 	}
-	if (round_any_bad(rd)) {
+	if (round_any_bad(r)) {
 		fail_bad(r);
 		return;
 	}
@@ -299,7 +308,7 @@ static void round_turn(struct ps_replica *r)
 	}
 	if (!round_add_dense(r, early, whole))
 		timer_set(rd->turn, 0);
-	if (round_any_bad(rd))
+	if (round_any_bad(r))
 		fail_bad(r);
 	else if (all && rd->left == 0)
 		round_add_rows(r);

@@ -272,6 +272,17 @@ static void take_warning(struct supervisor *s, const struct record *r)
 		n->warned = n->lives;
 }
 
+/* A rank's gradient, and so the sum of all: a loss that is nan is seen later, in all of them. */
+static void take_bad(struct supervisor *s, const struct record *r)
+{
+	const struct sup_node *n = sup_find_of(s, sup_trainers(s), record_get(r, "worker"));
+	const char *iteration = record_get(r, "iteration");
+	char who[SUP_WHO_MAX];
+	if (n)
+		sup_note(s, "warning", "iteration %.20s: %s: %s; its log may name the parameter",
+			 iteration ? iteration : "", sup_who(n, who), r->text ? r->text : "");
+}
+
 static void take_enough(struct supervisor *s, const struct record *r)
 {
 	const char *worker = record_get(r, "worker"), *why = record_get(r, "why");
@@ -326,6 +337,8 @@ static void progress_on_row(const struct record *r, void *owner)
 		progress_take_row(owner, r);
 	else if (record_is(r, "warn"))
 		take_warning(owner, r);
+	else if (record_is(r, "bad"))
+		take_bad(owner, r);
 	else if (record_is(r, "enough"))
 		take_enough(owner, r);
 	else if (record_is(r, "report"))

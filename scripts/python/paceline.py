@@ -1122,7 +1122,7 @@ class _ByHand:
     """Floats that are summed without an agent: by torch.distributed, or nobody if there is one process."""
 
     def __init__(self, floats: int) -> None:
-        self.memory = bytearray(4 * floats)
+        self.memory, self.bad = bytearray(4 * floats), False
         self.dist = sys.modules.get("torch.distributed") if _ranks()[1] > 1 else None
 
     def final(self, begin: int, count: int) -> None:
@@ -1153,6 +1153,7 @@ class _ByAgent:
         except _Refused as refused:
             raise Error("%s (sums= needs a job with SYNC=allreduce)" % refused) from None
         self.memory = _mapped(ok["path"], self._bytes, mmap.PROT_READ | mmap.PROT_WRITE)
+        self.bad = False  # the sum is not finite: some rank's gradient is not
         self._of: Any = None  # the file of
         self._sum: Any = None  # which is what has been mapped last
 
@@ -1162,6 +1163,7 @@ class _ByAgent:
     def sum(self, batch: Batch) -> Tuple[Any, int]:
         ok, _ = self._source._ask(self._source._trained("sum", batch))
         samples = int(ok.get("samples") or 0)
+        self.bad = "bad" in ok
         if "path" not in ok:  # this rank was left out, and is given the state of another with the next batch
             return bytes(self._bytes), 0
         file = os.stat(ok["path"])
@@ -1177,6 +1179,17 @@ class _ByAgent:
 def _mapped(path: str, size: int, access: int) -> Any:
     with open(path, "r+b" if access & mmap.PROT_WRITE else "rb") as file:
         return mmap.mmap(file.fileno(), size, mmap.MAP_SHARED, access)
+
+
+_bad_gradients = 0
+
+
+def _tell_bad(batch: Batch, what: str, value: Any) -> None:
+    """At first, and then seldom: with mixed precision the scaler makes some infinite, and skips the step."""
+    global _bad_gradients
+    _bad_gradients += 1
+    if _bad_gradients & (_bad_gradients - 1) == 0:
+        _say("iteration %d: %s is %s in this rank, and so is the sum of all ranks" % (batch.iteration, what, float(value)))
 
 
 def _summing(source: Batches, floats: int) -> Any:
@@ -1205,6 +1218,9 @@ class _Arrays:
             put[at:at + array.size] = array.reshape(-1) if batch.size else 0
             at += array.size
         sums, batch.samples = self._sums.sum(batch)
+        if self._sums.bad and not numpy.isfinite(put).all():
+            at = int(numpy.isfinite(put).argmin())
+            _tell_bad(batch, "float %d of the gradient" % at, put[at])
         all, at, out = numpy.frombuffer(sums, numpy.float32), 0, []
         for array in some:
             out.append(all[at:at + array.size].reshape(array.shape).copy())
@@ -1323,6 +1339,11 @@ class _Gradients:
         with torch.no_grad():
             self._gather(batch)
             sums, batch.samples = self._sums.sum(batch)
+            if self._sums.bad:  # is it this rank?
+                for (name, _), part in zip(self._all, self._puts):
+                    if not torch.isfinite(part).all():
+                        _tell_bad(batch, "the gradient of %s" % name, part[~torch.isfinite(part)][0])
+                        break
             rows = max(batch.samples, 1)
             has, parts = self._parts_of(sums)
             for (_, parameter), some, part in zip(self._all, has.tolist(), parts):
