@@ -252,3 +252,24 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 	grep -q 'w0 gave no sign of life and was killed: it was in until (ranks.py:[0-9]*)' told
 	grep -q 'iteration [0-9]* stood still for .*: r0, which is stopped, has not answered for' told
 }
+
+@test "sums: a rank that the kernel kills for want of memory is told with that, and one that a person kills is not" {
+	local memory limit
+	memory=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup) limit=memory.limit_in_bytes
+	[ -d "$memory" ] || memory=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup) limit=memory.max
+	memory=${memory%/}/paceline-guilty-$$
+	mkdir "$memory" 2>/dev/null && [ -w "$memory/$limit" ] && echo 150000000 >"$memory/$limit" || skip "no control group of memory here"
+	sums_job <<-'P'
+		gone, dies = globals().get("dies"), os.path.exists("dies") # an iteration later its agent has gone, too
+		if gone and rank == 1 and once("eats"):
+		    open(os.environ["GROUP"] + "/cgroup.procs", "w").write(str(os.getpid()))
+		    numpy.ones(200000000)
+		if batch.iteration >= 3 and rank == 2 and once("dies"): os.kill(os.getpid(), signal.SIGKILL)
+	P
+	GROUP=$memory run_job >out 2>err
+	rmdir "$memory"
+	exact out 480
+	grep -q "w1: signal 9 (Killed): perhaps killed for want of memory: this machine's kernel has killed [1-9][0-9]* process" err
+	grep -q 'w2: signal 9 (Killed); starts again' err
+	[ "$(last out repeated)" = 0 ]
+}

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "proc/limits.h"
 
 #include <math.h>
 #include <poll.h>
@@ -233,9 +234,15 @@ static int gone(struct agent *a, struct error *err)
 		return error_set(err, ERROR_DATA, a->options.command.argv[0],
 				 "has closed PACELINE_IN or PACELINE_OUT, but still runs");
 	end_text(end, what, sizeof what);
-	if (end->signal || end->status)
+	if (end->signal || end->status) {
+		if (end_status(end) == 128 + SIGKILL && limits_kills() > a->kills_before)
+			log_say(LOG_LEVEL_WARNING,
+				END_PERHAPS_MEMORY ": this machine's kernel has killed %llu process%s since it began",
+				(unsigned long long)(limits_kills() - a->kills_before),
+				limits_kills() - a->kills_before == 1 ? "" : "es");
 		return error_set(err, end_status(end), a->options.command.argv[0],
 				 "the trainer ended: %s", what);
+	}
 	if (!a->spoke)
 		return error_set(err, ERROR_DATA, a->options.command.argv[0],
 				 "the trainer ended (exit status 0) and asked for no batch: a "
@@ -358,6 +365,7 @@ static int agent_lives(struct agent *a, struct error *err)
 			if (agent_rows_start(a, err) != 0 ||
 			    command_start(&a->command, &a->options.command, err) != 0)
 				return -1;
+			a->kills_before = limits_kills();
 			agent_rows_started(a);
 			words_start(&a->words, a->command.to, a->command.from);
 			agent_look_turn(a);

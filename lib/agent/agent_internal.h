@@ -152,6 +152,7 @@ struct sums {
 struct agent {
 	struct agent_options options;
 	struct command command;
+	uint64_t kills_before; /* for want of memory, on this machine, when it began */
 	struct words words;
 	struct rows_pipe *rows; /* NULL: its standard input is empty */
 	struct record record; /* the word read last */

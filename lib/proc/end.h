@@ -17,6 +17,9 @@ struct node_end {
 	int oom;    /* because there was no memory for it (limits.h) */
 };
 
+/* Who started a process that was killed says so, where it knows no more than that others were. */
+#define END_PERHAPS_MEMORY "perhaps killed for want of memory"
+
 /* From a status of waitpid(2). */
 struct node_end end_of(int status);
 

@@ -125,6 +125,11 @@ static uint64_t limits_count_of(const char *path, const char *word)
 	return count;
 }
 
+uint64_t limits_kills(void)
+{
+	return limits_count_of("/proc/vmstat", "oom_kill");
+}
+
 /* ---- which control group is ours ---- */
 
 /* The directory of our group; version 2: controller is "". A container may see its own group as the

@@ -88,6 +88,10 @@ void limits_end(struct limits_group *g, struct node_end *end);
 /* The smallest memory limit of all control groups that we are in, in bytes; 0: there is none. */
 uint64_t limits_memory(const struct limits_where *where);
 
+/* How many processes the kernel of this machine has killed because there was no memory; 0: none, or it
+ * does not say. */
+uint64_t limits_kills(void);
+
 /* The ways that limits_make() would take, found by a trial. */
 struct limits_ways limits_look(const struct limits *want, const struct limits_where *where);
 

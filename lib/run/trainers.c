@@ -140,15 +140,18 @@ static void trainers_note(struct sup_node *n, const char *text)
 	t->failure_at = clock_mono();
 }
 
-/* One that was killed said nothing about it. */
+/* One that was killed said nothing about it; its agent may. */
 void sup_trainer_said(struct sup_node *n)
 {
 	const struct node_end own = sup_trainer_end(&n->end);
 	const struct node_end killed = {.seen = own.seen, .signal = own.signal};
 	n->said[0] = '\0';
+	int is_killed = own.signal && end_class_of(&killed) != END_UNRETRYABLE;
 	if ((n->role->foreign || n->role == &role_lead) && own.seen && !sup_trainer_is_done(n, &n->end) &&
-	    (own.signal ? end_class_of(&killed) == END_UNRETRYABLE : own.status != 0))
+	    (own.signal || own.status != 0))
 		sup_said(n, 1, n->said);
+	if (is_killed && strncmp(n->said, END_PERHAPS_MEMORY, strlen(END_PERHAPS_MEMORY)) != 0)
+		n->said[0] = '\0';
 }
 
 void sup_trainer_tell(struct sup_node *n, const char *text)
