@@ -114,10 +114,22 @@ judge_limits() {
 		ps-pushpull over-one-process < 1.6 -
 		ps-pushpull faster-than-mpi > 0.9 -
 		ps-unit over-slowest-part < 1.2 3
-		ranks ratio < 0.5 - parameters=25000000
-		ranks ratio < 1 1.5
+		ranks ratio < 0.5 - hosts=1 parameters=25000000
+		ranks ratio < 1 1.5 hosts=1
+		ranks ratio < 0.9 - hosts=3 ranks=6
+		ranks-accuracy alike < 1 -
+		ranks-accuracy ledger > 1 -
+		ranks-accuracy worse < 0.01 -
+		ranks-change ledger > 1 -
+		ranks-change over-noise < 2 -
+		ranks-change repeated < 0 -
+		ranks-kill again < 0 0
+		ranks-kill ledger > 1 1
+		ranks-kill repeated < 0 0
+		ranks-kill seconds < 1 10
 		ranks-state ratio < 0.5 1
 		ranks-state load-ratio > 0.3 -
+		ranks-straggler faster > 2 -
 		row-cache ratio > 3 2 data=rows.csv
 		row-cache ratio > 5 3 data=rows.tsv.gz
 		row-cache ratio-batches > 3 2 data=rows.csv

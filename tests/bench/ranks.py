@@ -2,7 +2,7 @@
 # by the kit, so that whatever else the machine does disturbs both alike.
 #   ranks.py FLOATS DIR ITERATIONS   a rank of a job; DIR/RANK gets four clock readings for each of the
 #                                    first so many iterations (in the last ones of a job not all meet)
-#   ranks.py FLOATS DIR              afterwards: the medians of all 4 ranks, as fields of a record
+#   ranks.py FLOATS DIR              afterwards: the medians of all ranks, as fields of a record
 # By gloo, as in DistributedDataParallel: a rank's mean divided by the number of ranks, and the sum. A
 # time goes from the moment at which the last rank comes until all have the result.
 import os
@@ -12,8 +12,8 @@ import time
 
 floats, directory = int(sys.argv[1]), sys.argv[2]
 if len(sys.argv) == 3:
-    ranks = [[tuple(map(float, line.split())) for line in open("%s/%d" % (directory, rank))]
-             for rank in range(4)]
+    ranks = [[tuple(map(float, line.split())) for line in open("%s/%s" % (directory, rank))]
+             for rank in os.listdir(directory) if rank.isdigit()]
     times = []
     for all in list(zip(*ranks))[3:]:  # the first ones touch the memory
         their_begin, their_end, begin, end = (max(column) for column in zip(*all))
@@ -28,12 +28,20 @@ import torch.distributed as dist
 
 import paceline
 
-rank = int(os.environ["RANK"])
-dist.init_process_group("gloo", init_method="file://%s/meet" % directory, rank=rank, world_size=4)
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+dist.init_process_group("gloo", init_method="file://%s/meet" % directory, rank=rank, world_size=world)
 torch.set_num_threads(1)
 parameter = torch.nn.Parameter(torch.zeros(floats))
 parameter.grad = torch.empty(floats)
 theirs = torch.empty(floats)
+
+
+def meet():
+    dist.barrier()
+    time.sleep(0.01)  # a link that has a burst to spare after a pause has it for both
+    dist.barrier()
+
+
 with open("%s/%d" % (directory, rank), "w", buffering=1) as file:
     for batch in paceline.batches(state={"parameter": {}}, sums=[parameter]):
         batch.rows
@@ -42,12 +50,12 @@ with open("%s/%d" % (directory, rank), "w", buffering=1) as file:
             batch.sum()
             continue
         theirs.fill_(1)
-        dist.barrier()
+        meet()
         clock = [time.perf_counter()]
-        theirs /= 4
+        theirs /= world
         dist.all_reduce(theirs)
         clock.append(time.perf_counter())
-        dist.barrier()
+        meet()
         clock.append(time.perf_counter())
         batch.sum()
         clock.append(time.perf_counter())
