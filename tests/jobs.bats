@@ -128,7 +128,7 @@ stopped() {
 		head -c 3000000 /dev/zero | tr '\0' '#' >long
 		echo INCLUDE=$endless >b.env
 		run -65 run_job
-		[[ $output == *"$endless: is longer than 1048576 bytes"* ]]
+		[[ $output == *"$endless: is longer than 2097152 bytes"* ]]
 	done
 	[ ! -e run ]
 }

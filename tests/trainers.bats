@@ -703,6 +703,29 @@ def take(path): counts["batches"] = int(open(path + "/counts").read())' stopping
 
 # ---- mistakes ----
 
+@test "each: names of more files than a variable may hold" {
+	needs_python
+	local long="$T/$(printf '%0200d' 0)" i
+	mkdir "$long"
+	cd "$long"
+	for ((i = 0; i < 800; i++)); do echo 1 >"f$i"; done
+	cd "$T"
+	cat >names.py <<-'END'
+		import os, shlex
+		names, i = [], 1
+		while i == 1 or "PACELINE_DATA_%d" % i in os.environ:
+		    names += shlex.split(os.environ["PACELINE_DATA" + ("_%d" % i if i > 1 else "")])
+		    i += 1
+		print(len(set(names)), names[0][-2:], names[-1][-4:], os.environ["BEGIN"], os.environ["LENGTH"])
+	END
+	each_job "python3 $T/names.py >>$T/names" BATCH=800 FORMAT=lines "DATA='$(printf "$long/f%d " {0..799})'"
+	sed -i '/^SAMPLES/d' job.env
+	run_job >out
+	[ "$(cat names)" = "800 f0 f799 0 800" ]
+	run -0 run_job
+	[[ $output == *"has been finished"* ]] # its own job file is read again
+}
+
 @test "a command that is not there: 127, with its words, at once" {
 	each_job no-such-program
 	run -127 run_job

@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define JOB_FILE_MAX (1u << 20)
+#define JOB_FILE_MAX (2u << 20)
 #define PARTS_MAX 64    /* of a key */
 #define CHANGE_SHOWN 24 /* bytes of a value in job_compare()'s text */
 #define INCLUDE "INCLUDE"

@@ -5,6 +5,7 @@
 #include "job/jobtext.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Characters that end or change a bare word in sh; a blank would start a second word (and a
@@ -89,10 +90,11 @@ static const char *take_bare(const char *p, const char *end, char *out, size_t *
 	return p;
 }
 
+/* value is room for one, of JOBTEXT_VALUE_MAX bytes. */
 static int jobtext_take_line(const char *name, size_t line, const char *p, const char *end,
-			     jobtext_fn *each, void *arg, struct error *err)
+			     char *value, jobtext_fn *each, void *arg, struct error *err)
 {
-	char key[JOBTEXT_KEY_MAX], value[JOBTEXT_VALUE_MAX];
+	char key[JOBTEXT_KEY_MAX];
 	while (p < end && (*p == ' ' || *p == '\t'))
 		p++;
 	if (p == end || *p == '#')
@@ -110,7 +112,7 @@ static int jobtext_take_line(const char *name, size_t line, const char *p, const
 		p++;
 	size_t key_len = (size_t)(p - start);
 	if (key_len == 0 || key_len >= sizeof key || p == end || *p != '=') {
-		snprintf(value, sizeof value, "'%.*s'", (int)(end - start > 70 ? 70 : end - start),
+		snprintf(value, JOBTEXT_VALUE_MAX, "'%.*s'", (int)(end - start > 70 ? 70 : end - start),
 			 start);
 		return jobtext_bad(err, name, line, value,
 				   line > 1 ? "is not KEY=value (no blanks around =, no export)"
@@ -119,7 +121,7 @@ static int jobtext_take_line(const char *name, size_t line, const char *p, const
 	memcpy(key, start, key_len);
 	key[key_len] = '\0';
 	p++;
-	if ((size_t)(end - p) >= sizeof value)
+	if ((size_t)(end - p) >= JOBTEXT_VALUE_MAX)
 		return jobtext_bad(err, name, line, key, "value too long");
 	size_t n = 0;
 	const char *why = "the single quote is not closed on its line";
@@ -149,15 +151,19 @@ int jobtext_parse(const char *name, const char *text, size_t len, jobtext_fn *ea
 	const char *p = text, *stop = text + len;
 	struct error later;
 	int result = 0;
+	char *value = malloc(JOBTEXT_VALUE_MAX);
+	if (!value)
+		return error_set(err, ERROR_OS, name, "out of memory");
 	for (size_t line = 1; p < stop; line++) {
 		const char *end = memchr(p, '\n', (size_t)(stop - p));
 		if (!end)
 			end = stop;
-		if (jobtext_take_line(name, line, p, end, each, arg, result == 0 ? err : &later) !=
-		    0)
+		if (jobtext_take_line(name, line, p, end, value, each, arg,
+				      result == 0 ? err : &later) != 0)
 			result = -1;
 		p = end + 1;
 	}
+	free(value);
 	return result;
 }
 

@@ -15,9 +15,8 @@
 #include <stddef.h>
 
 #define JOBTEXT_KEY_MAX 64
-/* Bytes, NUL included: as much as execve(2) takes in one variable of an environment. Lists of columns
- * are that long. */
-#define JOBTEXT_VALUE_MAX 131072
+/* Bytes, NUL included: names of files and columns may be thousands. */
+#define JOBTEXT_VALUE_MAX (1u << 20)
 
 /* key and value are valid during the call only. line counts from 1. */
 typedef int jobtext_fn(const char *key, const char *value, size_t line, void *arg,

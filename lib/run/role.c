@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NAMES_BYTES 60000 /* of names in a variable, before they are quoted */
 #define REPORT_SECONDS_MAX 0.5
 #define ANSWER_SECONDS 864000.0
 #define WAIT_SECONDS_MAX 86400.0
@@ -493,6 +494,22 @@ static void add_omp_threads(struct argv *w, const struct sup_node *n, size_t bes
 		ADD_VARIABLE(w, "OMP_NUM_THREADS=%zu", each > 1 ? each : 1);
 }
 
+/* Linux takes no variable of more than 128 KiB. */
+static void add_names(struct argv *w, const struct job_list *data)
+{
+	char number[24] = "";
+	for (size_t i = 0, count, part = 1; i < data->count; i += count) {
+		size_t bytes = 0;
+		for (count = 0; i + count < data->count && bytes < NAMES_BYTES; count++)
+			bytes += strlen(data->item[i + count]) + 1;
+		char *names = words_join(data->item + i, count);
+		w->failed |= names == NULL;
+		ADD_VARIABLE(w, "PACELINE_DATA%s=%s", number, names ? names : "");
+		snprintf(number, sizeof number, "_%zu", ++part);
+		free(names);
+	}
+}
+
 /* What torch.distributed and the like look for. */
 static void add_environment(struct argv *w, const struct sup_node *n)
 {
@@ -526,12 +543,7 @@ static void add_environment(struct argv *w, const struct sup_node *n)
 	ADD_VARIABLE(w, "PACELINE_BATCH=%llu", (unsigned long long)s->job->batch);
 	ADD_VARIABLE(w, "PACELINE_JOB=%s", s->job->name);
 	ADD_VARIABLE(w, "PACELINE_STATE=%s", s->dirs.state);
-	if (s->job->data.count == 0)
-		return;
-	char *names = words_join(s->job->data.item, s->job->data.count);
-	w->failed |= names == NULL;
-	ADD_VARIABLE(w, "PACELINE_DATA=%s", names ? names : "");
-	free(names);
+	add_names(w, &s->job->data);
 }
 
 /* Rows for a command's standard input, text as in the files. */

@@ -440,7 +440,8 @@ class Batches:
             batches.report(val_loss=loss, val_accuracy=accuracy)
         """
         told = {name: float(value) for name, value in values.items()}
-        if self._best is not None and math.isfinite(told.get(self._best.name, math.nan)):
+        taken_back = self._before is not None
+        if self._best is not None and math.isfinite(told.get(self._best.name, math.nan)) and not taken_back:
             told["best_" + self._best.name] = self._best.take(told[self._best.name])
         for name, value in told.items():
             if not math.isfinite(value):
@@ -490,8 +491,8 @@ class _LocalBatches(Batches):
             ranges = []
             while at < end:
                 number, skip = divmod(at, samples)
-                ranges.append(Range(0, samples, None if seed is None else seed + number, skip,
-                                    min(end - at, samples - skip)))
+                some = min(end - at, samples - skip)
+                ranges.append(Range(skip, some) if seed is None else Range(0, samples, seed + number, skip, some))
                 at += ranges[-1].count
             batch = Batch(self, iteration, ranges, take, weight=world * take / total)
             yield self._place(batch, epoch, total, done, self._all)
@@ -1094,7 +1095,8 @@ def _with(source: Batches, sums: Any, state: Optional[_State], best: Optional[_B
 def _sum(batch: Batch, loss: Any, arrays: Any = None) -> Any:
     source = batch._source
     if source is None or batch.samples is not None:
-        raise Error("iteration %d: its gradients were summed before" % batch.iteration)
+        raise Error("iteration %d: its gradients were summed before. A batch is one step; to compute it in several, "
+                    "use batch.parts()" % batch.iteration)
     if not isinstance(source._sums, _Gradients if arrays is None else _Arrays):
         raise Error("batch.sum() is for batches(sums=model), allreduce() for batches(sums=N)")
     if loss is not None:
@@ -1522,7 +1524,7 @@ class BatchSampler:
             batch = next(self._source, None)
             if batch is None:
                 return
-            yield batch.rows
+            yield batch.rows or [0, 0]  # a DataLoader makes nothing of no rows; size is 0, so these count as none
 
 
 class Loader:
@@ -1537,9 +1539,9 @@ class Loader:
 
     def __init__(self, source: Batches, dataset: Any, workers: int = 0,
                  collate: Optional[Callable[[List[Any]], Any]] = None, processes: bool = False) -> None:
-        if not isinstance(source, Batches) or not hasattr(dataset, "__getitem__"):
-            raise Error("Loader(batches, dataset) takes what batches() returns, and a dataset with [row], which is "
-                        "no DataLoader")
+        if not isinstance(source, Batches) or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+            raise Error("Loader(batches, dataset) takes what batches() returns, and a dataset with [row] and len(), "
+                        "which is no DataLoader and no IterableDataset")
         if collate is None:
             from torch.utils.data import default_collate as collate
         self._source, self._dataset, self._collate = source, dataset, collate
