@@ -71,6 +71,17 @@ static void report_put_links(const struct account *a)
 	}
 }
 
+static void put_values(const struct account *a)
+{
+	for (size_t i = 0; i < a->reported_count; i++) {
+		const struct account_reported *v = &a->reported[i];
+		record_print(stdout,
+			     RECORD("value", F("name", v->name), F_BRIEF("last", v->value[0]),
+				    F_BRIEF("least", v->value[1]), F("least-at", v->iteration[1]),
+				    F_BRIEF("most", v->value[2]), F("most-at", v->iteration[2])));
+	}
+}
+
 static void put_report(const struct account *a)
 {
 	record_print(stdout, RECORD("report", F("job", a->job), F("state", a->state),
@@ -173,6 +184,7 @@ static int report_job(const struct wanted *w, struct error *err)
 		report_put_times(a);
 		report_put_nodes(a);
 		report_put_links(a);
+		put_values(a);
 		put_report(a);
 	}
 	account_free(a);

@@ -274,6 +274,20 @@ static void tell_plans(const struct teller *t)
 	}
 }
 
+static void tell_values(const struct teller *t)
+{
+	char text[160];
+	for (size_t i = 0; i < t->p->a->reported_count; i++) {
+		const struct account_reported *v = &t->p->a->reported[i];
+		if (i == 0)
+			words(t, REPORT_HEADING, "What the trainer reported");
+		snprintf(text, sizeof text, "%s: %.6g at last, %.6g (iteration %llu) to %.6g (iteration %llu)",
+			 v->name, v->value[0], v->value[1], (unsigned long long)v->iteration[1],
+			 v->value[2], (unsigned long long)v->iteration[2]);
+		words(t, REPORT_WORDS, text);
+	}
+}
+
 static void tell_rebalances(const struct teller *t)
 {
 	struct section s = {"How servers shared their work", t->page->others, 0};
@@ -409,6 +423,7 @@ int report_tell(const struct report *p, const struct report_page *page, struct e
 	if (page->courses(page->to, p, err) != 0)
 		return -1;
 	tell_workers(&t);
+	tell_values(&t);
 	tell_plans(&t);
 	tell_rebalances(&t);
 	tell_links(&t);

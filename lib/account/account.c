@@ -3,6 +3,7 @@
 
 #include "account/account_internal.h"
 #include "base/grow.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -471,6 +472,43 @@ static void account_take_round(struct account *a, const struct record *r)
 		a->plan[a->plans - 1].after = rate * batch;
 }
 
+/* ---- what a trainer reports ---- */
+
+static void account_take_reported(struct account *a, const char *name, size_t len, double value,
+		       uint64_t iteration)
+{
+	size_t i = 0;
+	while (i < a->reported_count &&
+	       (strncmp(a->reported[i].name, name, len) != 0 || a->reported[i].name[len]))
+		i++;
+	struct account_reported *v = &a->reported[i];
+	if (i == ACCOUNT_REPORTED_MAX || len == 0 || len >= sizeof v->name)
+		return;
+	int is_new = i == a->reported_count;
+	a->reported_count += (size_t)is_new;
+	memcpy(v->name, name, len);
+	for (int k = 0; k < 3; k++) {
+		if (!is_new && ((k == 1 && value >= v->value[k]) || (k == 2 && value <= v->value[k])))
+			continue;
+		v->value[k] = value;
+		v->iteration[k] = iteration;
+	}
+}
+
+/* "NAME:NUMBER,..." */
+static void account_take_report(struct account *a, const struct record *r)
+{
+	uint64_t iteration = 0;
+	double value;
+	record_u64_opt(r, "iteration", 0, UINT64_MAX, &iteration, NULL);
+	for (const char *at = account_value(r, "values"); *at; at += *at == ',') {
+		size_t len = strcspn(at, ","), name = strcspn(at, ":,");
+		if (name < len && number_real_span(at + name + 1, len - name - 1, &value) == 0)
+			account_take_reported(a, at, name, value, iteration);
+		at += len;
+	}
+}
+
 /* ---- servers ---- */
 
 /* Changes that failed are reported as warnings. */
@@ -602,6 +640,8 @@ static void account_take_record(struct account *a, const struct record *r, doubl
 		account_take_plan(a, r);
 	else if (record_is(r, "brain-changed"))
 		take_changed(a, r);
+	else if (record_is(r, "report"))
+		account_take_report(a, r);
 	else if (is_turn(r))
 		account_take_turn(a, r);
 	else if (record_is(r, "rebalanced"))

@@ -113,6 +113,14 @@ struct account_plan {
 	double took, cost; /* seconds; of training that it cost; NAN: it was not done */
 };
 
+/* What a trainer measures of its model. [0]: the last one, [1]: the least, [2]: the greatest. */
+#define ACCOUNT_REPORTED_MAX 16
+struct account_reported {
+	char name[33];
+	double value[3];
+	uint64_t iteration[3];
+};
+
 /* Keys that a server gave away because it had more to do than the others (run/rebalance.h). */
 struct account_rebalance {
 	double at;
@@ -164,6 +172,8 @@ struct account {
 	uint64_t rounds, plans_refused; /* asked of a brain; not carried out */
 	struct account_plan *plan;
 	size_t plans, plans_room;
+	struct account_reported reported[ACCOUNT_REPORTED_MAX];
+	size_t reported_count;
 	struct account_rebalance *rebalance;
 	size_t rebalances, rebalances_room;
 	struct account_link *link;

@@ -376,7 +376,7 @@ class Batches:
         """How many steps a schedule has in this job: one for each global batch (BATCH as the job began) of
         rows, however they are cut. It gets exactly so many, if it makes those of each batch:
 
-            schedule = OneCycleLR(optimizer, max_lr=0.1, total_steps=batches.steps)
+            state["schedule"] = schedule = OneCycleLR(optimizer, max_lr=0.1, total_steps=batches.steps)
             ...
             for _ in range(batch.steps):
                 schedule.step()
@@ -825,31 +825,34 @@ class _Random:
 class _State:
     """Objects with state_dict() and load_state_dict(), and random numbers, as one file."""
 
-    def __init__(self, objects: Mapping[str, Any]) -> None:
-        self._objects: Dict[str, Any] = {}
-        self._ours: set = set()
-        if not isinstance(objects, Mapping):
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        if not isinstance(given, Mapping):
             raise Error('state= takes objects by name: state={"model": model, "optimizer": optimizer}')
-        for name, thing in objects.items():
+        self._given = given
+        self._ours: Dict[str, Any] = {_Random._NAME: _Random()}
+        self._objects()  # mistakes are told now
+
+    def _objects(self) -> Dict[str, Any]:
+        """By name. The script may put more into its dict until the first batch: a schedule needs batches.steps."""
+        objects: Dict[str, Any] = {}
+        for name, thing in self._given.items():
             if hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict"):
                 # What was trained by DDP is loaded without it, too.
-                self._objects[name] = thing.module if type(thing).__name__ == "DistributedDataParallel" else thing
+                objects[name] = thing.module if type(thing).__name__ == "DistributedDataParallel" else thing
             elif isinstance(thing, dict):
-                self._objects[name] = _Dict(thing)
+                objects[name] = _Dict(thing)
             else:
                 raise Error("state: %s is no dict, and has no state_dict() and load_state_dict(): use save= and "
                             "resume=" % name)
-        self.add(_Random._NAME, _Random())
+        return {**self._ours, **objects}
 
     def add(self, name: str, thing: Any) -> None:
         """Of ours; old states lack it."""
-        if name not in self._objects:
-            self._objects[name] = thing
-            self._ours.add(name)
+        self._ours[name] = thing
 
     def copy(self) -> Dict[str, Any]:
         """The state as it is now, for somebody who writes it while training goes on."""
-        return {name: _copy(thing.state_dict()) for name, thing in self._objects.items()}
+        return {name: _copy(thing.state_dict()) for name, thing in self._objects().items()}
 
     def save(self, directory: str) -> str:
         if not os.path.isdir(directory):  # memory, for a rank that joins
@@ -863,7 +866,7 @@ class _State:
     def write(self, path: str) -> str:
         """Into a file that is there, of memory as a rule, whose bytes are written over: memory that is new
         takes three times as long. The way to call it on a disk."""
-        state = {name: thing.state_dict() for name, thing in self._objects.items()}
+        state = {name: thing.state_dict() for name, thing in self._objects().items()}
         torch = sys.modules.get("torch")
         with os.fdopen(os.open(path, os.O_WRONLY), "wb") as file:
             if torch:  # its newer format sums all bytes, which takes longer than to copy them
@@ -893,10 +896,10 @@ class _State:
         self.put(state, path)
 
     def put(self, state: Mapping[str, Any], path: str = "a copy") -> None:
-        for name, thing in self._objects.items():
+        for name, thing in self._objects().items():
             if name in state:
                 thing.load_state_dict(state[name])
-            elif name not in self._ours:
+            elif self._ours.get(name) is not thing:
                 raise Error("%s: has no state of %s" % (path, name))
 
 
