@@ -131,6 +131,7 @@ for length in 0, 1, 2, 63, 64, 65, 66, 1000:
 	python3 - <<-'END'
 		import paceline # as many by hand as in a job: the last batch alone is smaller
 		assert [b.size for b in paceline.batches(samples=25, size=10, epochs=3)] == [10] * 7 + [5]
+		assert [tuple(r[:2]) for b in paceline.batches(samples=25, size=10, seed=None) for r in b.ranges] == [(0, 10), (10, 10), (20, 5)]
 	END
 }
 
@@ -557,6 +558,10 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 		    for x, y in DataLoader(data, batch_sampler=paceline.BatchSampler(paceline.batches(samples=20, size=6)), num_workers=2): pass
 		except paceline.Error as error: assert "num_workers=0" in str(error)
 		else: raise SystemExit("no error")
+		class Endless(torch.utils.data.IterableDataset): pass
+		try: paceline.Loader(paceline.batches(samples=20), Endless())
+		except paceline.Error as error: assert "IterableDataset" in str(error)
+		else: raise SystemExit("no error")
 		for batch, (x, y) in paceline.Loader(paceline.batches(samples=20, size=6), data, workers=2):
 		    assert y.tolist() == batch.rows
 		x, y = paceline._nothing([torch.ones(3, 2), torch.ones(3)])
@@ -750,6 +755,54 @@ gradients() {
 		same(one, gradients("parts", "float64", *two, "--accum", "2"), 1e-13)
 		same(one, gradients("summed-parts", "float64", *two, "--accum", "2", how=["summed"]), 1e-5)
 	END
+}
+
+@test "torch: sums with a scaler, an average of the model, two optimizers, parts, BatchNorm, a schedule: ranks alike" {
+	need torch
+	cat >many.py <<-'END'
+		import hashlib, os, paceline, torch
+		from torch import nn
+		class Scaler: # what GradScaler does, which needs a card
+		    scale, good = 65536.0, 0
+		    def state_dict(self): return {"scale": self.scale, "good": self.good}
+		    def load_state_dict(self, state): self.scale, self.good = state["scale"], state["good"]
+		torch.manual_seed(int(os.environ["RANK"]))
+		x = torch.randn(200, 6, generator=torch.Generator().manual_seed(1))
+		y = (x.sum(1) > 0).float()
+		model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0))
+		first = torch.optim.Adam(model[:2].parameters(), lr=0.01)
+		second = torch.optim.SGD(model[2:].parameters(), lr=0.1, momentum=0.9)
+		mean, scaler = torch.optim.swa_utils.AveragedModel(model, avg_fn=lambda a, m, n: 0.9 * a + 0.1 * m), Scaler()
+		state = {"model": model, "first": first, "second": second, "mean": mean, "scaler": scaler}
+		batches = paceline.batches(state=state, sums=model, best="val:min", samples=200)
+		state["schedule"] = schedule = torch.optim.lr_scheduler.OneCycleLR(second, max_lr=0.1, total_steps=batches.steps)
+		for batch in batches:
+		    first.zero_grad(), second.zero_grad()
+		    model.train(batch.size != 1)
+		    if batch.iteration % 2: batch.accum = 3
+		    for part in batch.parts():
+		        loss = nn.functional.binary_cross_entropy_with_logits(model(x[part.rows]), y[part.rows])
+		        (loss * part.share * scaler.scale).backward()
+		    batch.sum(loss)
+		    for p in model.parameters(): p.grad /= scaler.scale * (0 if batch.iteration == 5 else 1) # inf or nan
+		    if all(p.grad.isfinite().all() for p in model.parameters()):
+		        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+		        first.step(), second.step()
+		        scaler.good += 1
+		    else: scaler.scale /= 2
+		    for _ in range(batch.steps): schedule.step()
+		    mean.update_parameters(model)
+		    if batch.iteration % 3 == 0: batches.report(val=loss)
+		assert scaler.scale == 32768 and schedule.last_epoch == batches.steps, (scaler.scale, schedule.last_epoch)
+		told = hashlib.md5()
+		for p in [*model.parameters(), *mean.parameters()]:
+		    assert p.isfinite().all()
+		    told.update(p.detach().numpy().tobytes())
+		os.write(1, b"alike %s\n" % told.hexdigest().encode())
+	END
+	rehearse --samples 200 --epochs 3 --size 10,1,5/20,0,9 --ranks 3 --save-every 4 --kill 1@7 --kill 0@12 -- $python many.py >out
+	[ "$(grep -c '^alike ' out)" -eq 3 ]
+	[ "$(grep '^alike ' out | sort -u | wc -l)" -eq 1 ]
 }
 
 @test "torch: gradients of few digits are summed as float" {
