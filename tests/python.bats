@@ -164,8 +164,49 @@ for length in 0, 1, 2, 63, 64, 65, 66, 1000:
 		    else: sys.exit("no error")
 	END
 	rehearse --samples 11 --size 10 --accum 3 --say -- python3 parts.py 2>said
-	grep -Eq '^w0 -> step loss=0.5 time=[0-9.]+$' said
+	grep -Eq '^w0 -> step loss=0.5 time=[0-9.]+ mem=0\.[0-9]+$' said
 	[ "$(grep -c -- '-> step' said)" = 2 ]
+}
+
+@test "compute: what does not fit the memory is halved, told, and comes in parts from then on" {
+	cat >full.py <<-'END'
+		import paceline, sys
+		tried, holds = [], int(sys.argv[1])
+		class Gradients:  # what has gradients is zeroed before it begins anew
+		    sum = 0
+		    def zero_grad(self): self.sum = 0
+		    def state_dict(self): return {}
+		    def load_state_dict(self, state): pass
+		gradients = Gradients()
+		def train(part):
+		    tried.append(len(part.rows))
+		    gradients.sum += sum(part.rows)
+		    if len(part.rows) > holds: raise MemoryError
+		    return part.rows, part.at
+		for batch in paceline.batches(state={"g": gradients}, samples=24, size=10, seed=None):
+		    gradients.sum, batch.work = 0, 7 * batch.size
+		    if len(sys.argv) > 2: raise MemoryError  # a script without compute()
+		    parts = batch.compute(train)
+		    assert gradients.sum == sum(batch.rows)
+		    assert [row for rows, _ in parts for row in rows] == batch.rows
+		    assert all(batch.rows[at] == rows for rows, at in parts)
+		assert tried == [10, 5, 2, 3, 2, 3, 2, 3, 2, 3, 2, 2], tried
+	END
+	run -0 python3 full.py 3 # by hand
+	[ "$(grep -c 'the memory is full' <<<"$output")" -eq 2 ]
+	rehearse --samples 24 --size 10 --say -- python3 full.py 3 2>said
+	grep -q -- '-> fits rows=5' said
+	grep -q -- '-> fits rows=3' said
+	[ "$(grep -c -- '-> fits' said)" -eq 2 ]
+	grep -Eq -- '-> step time=[0-9.]+ mem=0\.[0-9]+ work=70$' said
+	grep -q -- '<- batch iteration=1 size=10 accum=4 ' said
+	# A single row does not fit.
+	run -1 python3 full.py 0
+	[[ $output == *"parts of 1 rows at most"*MemoryError ]]
+	# Whoever ends by it tells before that.
+	rehearse --samples 24 --size 10 --say -- python3 full.py 3 dies 2>said || true
+	grep -q -- '-> fits rows=5' said
+	[ "$(grep -c '^Traceback' said)" -gt 0 ]
 }
 
 @test "a loss that is no number is said aloud, and not to the agent" {
@@ -683,17 +724,34 @@ gradients() {
 		x, y = torch.randn(1100, 5, generator=generator), torch.randn(1100, generator=generator)
 		torch.manual_seed(1)
 		model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
-		world, summed = int(os.environ["WORLD_SIZE"]), len(sys.argv) > 3
+		world, summed, full = int(os.environ["WORLD_SIZE"]), "summed" in sys.argv, "full" in sys.argv
 		if summed: paceline._BUCKET = 100  # several
 		if world > 1 and not summed:
 		    dist.init_process_group("gloo")
 		    model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.0005)  # several buckets
 		    paceline.ddp_hook(model)
 		optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-		all = []
+		all, fulls = [], []
+		class Full(RuntimeError): pass
+		def is_full(*_):
+		    fulls.append(1)
+		    raise Full("CUDA out of memory. Tried to allocate 2.00 GiB")
+		def train(part):
+		    """Its memory holds 100 rows, or 30 later; what is too much for it shows in either pass."""
+		    too_many = len(part.rows) > (100 if batch.iteration < 7 else 30)
+		    if too_many and len(fulls) % 2: is_full()
+		    out = model(x[part.rows]).squeeze(1)
+		    if too_many:  # the last layers have their gradients, the others have none yet
+		        handle = getattr(model, "module", model)[0].weight.register_hook(is_full)
+		    loss = ((out - y[part.rows]) ** 2).mean() * part.share
+		    try: loss.backward()
+		    finally:
+		        if too_many: handle.remove()
+		    return loss.detach()
 		for batch in paceline.batches(state={"model": model}, collective=True, samples=len(y), sums=model if summed else None):
 		    optimizer.zero_grad(set_to_none=batch.iteration % 3 == 2)
-		    for part in batch.parts():
+		    if full: loss = sum(batch.compute(train))
+		    for part in [] if full else batch.parts():
 		        with nullcontext() if world == 1 or summed or part.last else model.no_sync():
 		            loss = ((model(x[part.rows]).squeeze(1) - y[part.rows]) ** 2).mean()
 		            (loss * part.share).backward()
@@ -702,6 +760,7 @@ gradients() {
 		    assert world == 1 or summed or 0 < batch.waited
 		    optimizer.step()
 		    batch.loss = loss if loss == loss else None
+		assert bool(fulls) == full
 		if os.environ["RANK"] == "0": torch.save(all, sys.argv[1])
 		if world > 1 and not summed: dist.destroy_process_group()
 	END
@@ -754,6 +813,10 @@ gradients() {
 		# In parts, whose gradients are summed: the ranks meet once a batch.
 		same(one, gradients("parts", "float64", *two, "--accum", "2"), 1e-13)
 		same(one, gradients("summed-parts", "float64", *two, "--accum", "2", how=["summed"]), 1e-5)
+		# The memory is full, in the forward pass and in the backward pass, and again when it holds less.
+		same(one, gradients("full-one", "float64", "1/7/8/500/1/7/8/500", how=["full"]), 1e-13)
+		same(one, gradients("full-sums", "float64", *three, how=["summed", "full"]), 1e-5)
+		same(one, gradients("full-ddp", "float64", *two, how=["full"]), 1e-13)
 	END
 }
 

@@ -24,6 +24,7 @@ import math
 import mmap
 import os
 import random
+import resource
 import signal
 import stat
 import sys
@@ -32,7 +33,7 @@ import time
 import traceback
 import warnings
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from urllib.parse import unquote
 
@@ -166,6 +167,7 @@ class Part(NamedTuple):
     rows: List[int]
     share: float  # of the batch: multiply the mean loss with it
     last: bool
+    at: slice  # where they are in batch.rows
 
 
 class Batch:
@@ -184,11 +186,13 @@ class Batch:
     progress    the same as a part of all: from 0 up to 1
     steps       how many steps of a schedule are due behind this batch: Batches.steps in all. Usually 1
     loss        set it: the mean loss over the batch, a number or a tensor of one
+    work        set it where rows differ in work: how much this batch was, in any unit (tokens, say). Then a
+                rank whose rows are long by chance is not taken for a slow one
     samples     behind sum() or allreduce(): how many rows all ranks together have summed. 0: nobody had rows,
                 and what the script changes in state behind it is taken back when the batch is done
     """
 
-    __slots__ = ("iteration", "size", "accum", "lr_scale", "epoch", "samples_done", "progress", "loss", "samples",
+    __slots__ = ("iteration", "size", "accum", "lr_scale", "epoch", "samples_done", "progress", "loss", "work", "samples",
                  "waited", "_source", "_given", "_ranges", "_rows", "_read", "_whole", "_events", "_weight",
                  "_planned", "_batches")
 
@@ -205,6 +209,7 @@ class Batch:
         self._weight = weight
         self.lr_scale = lr_scale
         self.loss: Any = None
+        self.work: Optional[float] = None
         self.samples: Optional[int] = None
         self.waited = 0.0  # seconds of it that were spent waiting for other trainers
         self._ranges = ranges
@@ -255,12 +260,62 @@ class Batch:
             optimizer.step()
         """
         steps = max(1, min(self.accum, self.size))
-        for i in range(steps):
-            begin, end = self.size * i // steps, self.size * (i + 1) // steps
+        return self._parts([self.size * i // steps for i in range(steps + 1)], announced=True)
+
+    def _parts(self, bounds: List[int], announced: bool) -> Iterator[Part]:
+        """announced: gradients may be summed while the last backward() still makes others."""
+        for i, (begin, end) in enumerate(zip(bounds, bounds[1:])):
+            last = i == len(bounds) - 2
             self._read = max(self._read, end)
-            self._whole = i == steps - 1
-            yield Part(self._all()[begin:end], (end - begin) / self.size if self.size else 1.0,
-                       i == steps - 1)
+            self._whole = last and announced
+            yield Part(self._all()[begin:end], (end - begin) / self.size if self.size else 1.0, last,
+                       slice(begin, end))
+
+    def compute(self, function: Callable[[Part], Any]) -> List[Any]:
+        """What function(part) returns for each of parts(). When the memory is full, the gradients are
+        zeroed, and it begins anew with parts of half the size; later batches come in such parts:
+
+            def train(part):
+                loss = loss_of(model(x[part.at]), y[part.at]) * part.share
+                loss.backward()
+                return loss.detach()
+
+            batch.loss = sum(batch.compute(train))
+
+        Gradients are to be zero before, and what has them named in state= (or sums=).
+        """
+        source = self._batches
+        while True:
+            part = -(-self.size // max(1, min(self.accum, self.size)))  # rows of the largest
+            values: List[Any] = []
+            try:
+                for piece in self._pieces(part):
+                    with nullcontext() if piece.last or _ddp is None else _ddp.no_sync():
+                        values.append(function(piece))
+                    source._proven = max(source._proven, len(piece.rows))
+                return values
+            except Exception as error:
+                if not _is_full(error):
+                    raise
+                if part > 1:
+                    source._fits(-(-part // 2))
+                if part <= 1 or _ddp is not None and piece.last or not source._can_begin_anew():
+                    raise
+            # Not before the error is gone, whose frames hold what filled the memory.
+            values.clear()
+            source._proven = min(source._proven, part - 1)
+            source._begin_anew()
+            self.accum = -(-self.size // -(-part // 2))
+
+    def _pieces(self, part: int) -> Iterator[Part]:
+        """A part that is larger than any before may not fit. Until it has, nothing of it is given away: what is
+        in a sum can't be taken back. So ranks that share gradients by DDP meet in a part of two rows."""
+        steps = -(-self.size // part) if part else 1
+        bounds = [self.size * i // steps for i in range(steps + 1)]
+        proven = part <= self._batches._proven
+        if not proven and _ddp is not None and bounds[-1] - bounds[-2] >= 4:
+            bounds.insert(-1, self.size - 2)
+        return self._parts(bounds, announced=proven)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -345,6 +400,59 @@ _loss_is_number = True  # a model that is lost has nothing but nan: said once
 _rows_are_read = True
 _rows_are_weighed = False  # by ddp_hook() or weight
 _hooked = 1  # so many ranks share the gradients of ddp_hook()
+_ddp: Any = None  # the model of ddp_hook()
+
+
+# ---- memory ----
+
+
+def _is_full(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or (
+        isinstance(error, RuntimeError) and ("out of memory" in str(error) or "can't allocate memory" in str(error)))
+
+
+def _card() -> Any:
+    """torch.cuda, if this process computes on a card."""
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized() else None
+
+
+def _memory_limit() -> int:
+    """Bytes that this process may have: of its control groups, or what the machine has."""
+    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        with open("/proc/self/cgroup") as file:
+            group = file.read().rpartition("0::")[2].strip()
+        while group.strip("/"):
+            with open("/sys/fs/cgroup%s/memory.max" % group) as file:
+                text = file.read().strip()
+            limit = min(limit, int(text)) if text.isdigit() else limit
+            group = os.path.dirname(group)
+    except OSError:
+        pass
+    return limit
+
+
+class _Memory:
+    """The most memory that was in use in a batch, 0 to 1: of the card, by whomever, or else of what this
+    process may have. To ask takes time: it is asked for each size of batches, and every second."""
+
+    def __init__(self) -> None:
+        self._size, self._at, self._used, self._limit = -1, 0.0, 0.0, _memory_limit()
+
+    def used(self, size: int) -> float:
+        now, card = time.perf_counter(), _card()
+        if size == self._size and now < self._at + 1:
+            return self._used
+        self._size, self._at = size, now
+        if card is None:
+            self._used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / self._limit
+        else:
+            free, total = card.mem_get_info()
+            self._used = (total - free - card.memory_reserved() + card.max_memory_allocated()) / total
+            card.reset_peak_memory_stats()
+        self._used = min(max(self._used, 0.0), 1.0)
+        return self._used
 
 
 def _say(text: str) -> None:
@@ -370,6 +478,7 @@ class Batches:
         self._step_of = {"rows": 0}  # of a schedule: of all ranks; of BATCH when the job began
         self._epoch = 0
         self._best: Optional[_Best] = None
+        self._proven = 0  # rows of the largest part that has fitted the memory
 
     @property
     def steps(self) -> int:
@@ -458,6 +567,27 @@ class Batches:
     def _pause(self, seconds: Optional[float]) -> None:
         pass
 
+    def _fits(self, rows: int) -> None:
+        """A part of twice as many rows did not fit the memory."""
+        _say("the memory is full: a batch is computed in parts of %d rows at most" % rows)
+
+    def _can_begin_anew(self) -> bool:
+        """Whether nothing of the batch's gradients is in a sum."""
+        return not (isinstance(self._sums, _Gradients) and self._sums._announced)
+
+    def _begin_anew(self) -> None:
+        things = list(self._state._objects.values()) if self._state is not None else []
+        if isinstance(self._sums, _Gradients):
+            self._sums.begin_anew()
+        for thing in things:
+            if hasattr(thing, "zero_grad"):
+                thing.zero_grad()
+        if _ddp is not None:
+            _ddp.zero_grad()
+            _ddp.require_forward_param_sync = False  # buffers were broadcast, and the others do that once
+        if _card() is not None:
+            _card().empty_cache()
+
     def _put_back(self) -> None:
         """The script makes a step of the sum of no rows, too: its momentum moves the parameters. And a
         rank whose rows went to others can't tell before, so ranks would differ if some left it out."""
@@ -480,6 +610,11 @@ class _LocalBatches(Batches):
         super().__init__(collective)
         self._all, self._step_of["rows"] = samples * epochs, size * world
         self._plan = self._batches(samples, seed, rank, world)
+        self._most = 0  # rows of a part; 0: any
+
+    def _fits(self, rows: int) -> None:
+        super()._fits(rows)
+        self._most = rows
 
     def _batches(self, samples: int, seed: Optional[int], rank: int, world: int) -> Iterator[Batch]:
         """As in a job, a batch may have the last rows of an epoch and the first ones of the next."""
@@ -494,7 +629,8 @@ class _LocalBatches(Batches):
                 some = min(end - at, samples - skip)
                 ranges.append(Range(skip, some) if seed is None else Range(0, samples, seed + number, skip, some))
                 at += ranges[-1].count
-            batch = Batch(self, iteration, ranges, take, weight=world * take / total)
+            steps = -(-take // self._most) if self._most else 1
+            batch = Batch(self, iteration, ranges, take, max(steps, 1), weight=world * take / total)
             yield self._place(batch, epoch, total, done, self._all)
 
     def stop(self, why: str = "") -> None:
@@ -529,7 +665,11 @@ class _AgentBatches(Batches):
         self._done = 0
         self._process = os.getpid()
         self._save, self._resume = save, resume
-        self._word = _record("next", empty=1) if collective else _record("next")
+        of: Dict[str, object] = {"empty": 1} if collective else {}
+        if _card() is not None:
+            of["device"] = _card().get_device_name()
+        self._word = _record("next", **of)
+        self._memory = _Memory()
         self._saves = saves
         self._samples = samples
         told = [os.environ.get("PACELINE_" + name, "") for name in ("EPOCHS", "BATCH")]
@@ -634,6 +774,10 @@ class _AgentBatches(Batches):
         if not self._ended:
             self._ask(_record("enough", why=why[:300].replace("\0", "")))
 
+    def _fits(self, rows: int) -> None:
+        super()._fits(rows)
+        self._ask(_record("fits", rows=rows))
+
     def _pause(self, seconds: Optional[float]) -> None:
         if not self._ended:
             self._ask(_record("pause") if seconds is None else _record("pause", seconds="%g" % seconds))
@@ -706,6 +850,9 @@ class _AgentBatches(Batches):
             batch.waited += began.elapsed_time(over) / 1000
         elapsed = time.perf_counter() - batch._given - batch.waited
         fields["time"] = "%.6f" % max(elapsed, 1e-6)
+        fields["mem"] = "%.4f" % self._memory.used(batch.size)
+        if batch.work is not None:
+            fields["work"] = "%.9g" % batch.work
         _waiting = None
         return _record(kind, **fields)
 
@@ -1044,6 +1191,16 @@ def _is_from_others(error: BaseException) -> bool:
     return isinstance(error, (RuntimeError, OSError)) and any(word in str(error) for word in _BY_OTHERS)
 
 
+def _tell_full() -> None:
+    """This process ends: the next one is given smaller parts."""
+    batch = _current
+    if batch is not None and batch._source is not None and batch.size > batch.accum:
+        try:
+            batch._batches._fits(-(-batch.size // batch.accum // 2))
+        except Error:
+            pass
+
+
 def _end_with_statuses(collective: bool) -> None:
     """A mistake of the script's would come again: its exit status says so, and the job does not try
     it once more. Whoever fails by another's failure says so, too: the job tells of the other one."""
@@ -1053,6 +1210,8 @@ def _end_with_statuses(collective: bool) -> None:
 
     def end(kind: Any, error: Any, trace: Any) -> None:
         show(kind, error, trace)
+        if _is_full(error):
+            _tell_full()
         if issubclass(kind, Error) or _is_from_others(error):
             sys.stdout.flush()
             os._exit(CONFIG if issubclass(kind, Error) and not issubclass(kind, AgentGone) else TEMPFAIL)
@@ -1317,6 +1476,14 @@ class _Gradients:
             self._sums.final(*self._buckets[self._announced])
             self._announced += 1
 
+    def begin_anew(self) -> None:
+        """The gradients that were made so far don't count."""
+        self._made.clear()
+        if self._buckets:
+            self._begin()
+        for _, parameter in self._all:
+            parameter.grad = None
+
     def _put(self, i: int, size: int) -> None:
         """The gradient of a mean over so many rows, as a sum over them."""
         import torch
@@ -1447,10 +1614,10 @@ def ddp_hook(model: Any, group: Any = None) -> None:
 
     Call it once, behind DistributedDataParallel(model); batches need collective=True.
     """
-    global _hooked, _rows_are_weighed
+    global _hooked, _rows_are_weighed, _ddp
     group = group if group is not None else model.process_group
     model.register_comm_hook(_Hook(group), _weigh)
-    _hooked, _rows_are_weighed = group.size(), True
+    _hooked, _rows_are_weighed, _ddp = group.size(), True, model
 
 
 def _weigh(hook, bucket):  # without types: torch compares them with its own

@@ -61,6 +61,7 @@ class Rank:
         self.saves: List[Optional[Checkpoint]] = []  # asked for and not answered; None: its state, for others
         self.into: Optional[int] = None  # memory into which it may save
         self.resume: Optional[Tuple[str, int]] = None
+        self.fits = 0  # rows of a step; 0: any
         self.pauses = 0.0  # until then at most, as it has said
         self.ended = False  # it knows that all is done
         self.closed = False
@@ -265,6 +266,9 @@ class Rehearsal:
         elif kind == "report":
             print("rehearsal: rank %d reports %s" % (rank.number, fields.get("values", "")), file=sys.stderr)
             self.say(rank, "ok")
+        elif kind == "fits":
+            rank.fits = int(fields.get("rows", 0))
+            self.say(rank, "ok")
         elif kind == "enough":
             self.enough = True
             self.say(rank, "ok")
@@ -364,7 +368,8 @@ class Rehearsal:
             where = {"samples": samples, **where}
         if size:
             where = {"epoch": self.done // self.o.samples, **where}
-        self.say(rank, "batch", iteration=self.iteration, size=size, accum=self.o.accum, weight="%.17g" % weight,
+        accum = max(self.o.accum, -(-size // rank.fits) if rank.fits else 1)
+        self.say(rank, "batch", iteration=self.iteration, size=size, accum=accum, weight="%.17g" % weight,
                  lr_scale=1, **where)
         for r in ranges:
             if r.seed is None:
