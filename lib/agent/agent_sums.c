@@ -25,7 +25,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FLOATS_MAX ((uint64_t)1 << 40)
 #define RETRY_SECONDS 0.05
 
 static void sums_close(int *fd)
@@ -91,7 +90,7 @@ int agent_sums_hear(struct agent *a, struct error *err)
 				    "'sums', but nobody sums in this job: SYNC=allreduce does", err);
 	if (a->sums.floats > 0)
 		return agent_broken(a, "order", "'sums' a second time", err);
-	if (record_u64(&a->record, "floats", 1, FLOATS_MAX, &a->sums.floats, &why) != 0)
+	if (record_u64(&a->record, "floats", 1, SUM_PAIR_FLOATS_MAX, &a->sums.floats, &why) != 0)
 		return agent_broken(a, "bad-request", why.text, err);
 	a->sums.part.dense_count = a->sums.floats;
 	a->word = WORD_SUMS;

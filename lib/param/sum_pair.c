@@ -54,9 +54,9 @@ int sum_pair_make(struct sum_pair *p, uint64_t floats, uint64_t incarnation, str
 	char again[64];
 
 	*p = (struct sum_pair){.fd = -1, .own_fd = -1, .floats = floats, .incarnation = incarnation};
-	if (floats == 0 || floats > LAYOUT_DENSE_MAX)
+	if (floats == 0 || floats > SUM_PAIR_FLOATS_MAX)
 		return error_set(err, ERROR_DATA, NULL, "floats=%llu is not 1 to %llu",
-				 (unsigned long long)floats, (unsigned long long)LAYOUT_DENSE_MAX);
+				 (unsigned long long)floats, (unsigned long long)SUM_PAIR_FLOATS_MAX);
 	p->bytes = SUM_PAIR_AT + 2 * sum_pair_length(floats);
 	p->own_fd = memfd_create("paceline-sums", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	snprintf(again, sizeof again, "/proc/self/fd/%d", p->own_fd);
@@ -92,7 +92,7 @@ int sum_pair_open(struct sum_pair *p, int fd, struct error *err)
 	p->floats = sum_pair_file(p)->floats;
 	p->incarnation = sum_pair_file(p)->incarnation;
 	if (memcmp(sum_pair_file(p)->magic, MAGIC, sizeof MAGIC) == 0 && p->floats > 0 &&
-	    p->floats <= LAYOUT_DENSE_MAX && SUM_PAIR_AT + 2 * sum_pair_length(p->floats) == p->bytes &&
+	    p->floats <= SUM_PAIR_FLOATS_MAX && SUM_PAIR_AT + 2 * sum_pair_length(p->floats) == p->bytes &&
 	    (p->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0)
 		return 0;
 	sum_pair_close(p);

@@ -10,11 +10,13 @@
 #define PACELINE_PARAM_SUM_PAIR_H
 
 #include "base/error.h"
+#include "param/layout.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define SUM_PAIR_AT 4096
+#define SUM_PAIR_FLOATS_MAX LAYOUT_DENSE_MAX
 
 enum sum_pair_state { SUM_PAIR_OPEN, SUM_PAIR_WHOLE, SUM_PAIR_COMMITTED };
 

@@ -176,7 +176,7 @@ void ps_room_on_room(struct request *rq, void *ps)
 
 	if (!ps_in_force(p, rq))
 		return;
-	if (record_u64(request_record(rq), "floats", 1, LAYOUT_DENSE_MAX, &floats, &err) != 0 ||
+	if (record_u64(request_record(rq), "floats", 1, SUM_PAIR_FLOATS_MAX, &floats, &err) != 0 ||
 	    read_theirs(p->replica, rq, floats, &theirs, &err) != 0)
 		request_bad(rq, &err);
 	else
