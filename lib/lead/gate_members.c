@@ -250,7 +250,7 @@ static struct worker *admissible(struct gate *g, const struct gate_who *who)
 		units_throw(g, w);
 	}
 	if (w->newest < who->generation) {
-		w->pushes = w->samples = 0;
+		w->pushes = w->samples = w->tried = 0;
 		w->delays = (struct delays){0};
 	}
 	w->newest = who->generation;

@@ -257,7 +257,7 @@ void states_out(struct gate *g, struct worker *w)
 
 int states_stays(struct gate *g, struct worker *w)
 {
-	if (!states_are(g) || g->settling || w->state != WORKER_ACTIVE || states_is_whole(g, w) ||
+	if (!states_are(g) || g->settling || !states_has(g, w) || states_is_whole(g, w) ||
 	    !states_is_needed(g))
 		return 0;
 	if (!g->give.attempt)

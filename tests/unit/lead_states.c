@@ -560,6 +560,29 @@ static void the_last_gives_before_it_leaves(void **state)
 	expect("12 ok \n");
 }
 
+static void the_last_gives_before_it_leaves_after_its_end(void **state)
+{
+	(void)state;
+	two();
+	end("w1");
+	leave("w0");
+	expect("sum 1 of 1\n6 ok \n");
+	enter("w2", 1, NONE);
+	expect("5 give 4 at 1 ok wait=1\n");
+	give("w1", 4, 0);
+	expect("8 ok \n7 ok iteration=1 fill=r1 attempt=#4\n");
+	enter("w2", 2, NONE); /* its connection broke: the state is still there */
+	expect("9 ok iteration=1 fill=r1 attempt=#4\n");
+	closed("w2");
+	enter("w3", 1, NONE);
+	gate_replica_gone(gate, 1);
+	serve(1);
+	enter("w0", 2, NONE);
+	leave("w1");
+	collect();
+	assert_non_null(strstr(text, "12 give"));
+}
+
 static void one_that_has_ended_gives_too(void **state)
 {
 	(void)state;
@@ -692,6 +715,7 @@ int main(void)
 		TEST(who_was_put_out_may_still_come),
 		TEST(who_loads_too_long_may_still_come),
 		TEST(the_last_gives_before_it_leaves),
+		TEST(the_last_gives_before_it_leaves_after_its_end),
 		TEST(one_that_has_ended_gives_too),
 		TEST(who_was_put_out_does_not_end),
 		TEST(one_saves_what_was_committed),
