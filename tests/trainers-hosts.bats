@@ -89,6 +89,34 @@ one_job() {
 	not grep '^event role=worker id=w2 kind=kill' <(sed '1,/^host name=h2 state=there /d' state/job.log)
 }
 
+@test "a rank whose gradients are summed goes to another host: another one has its state meanwhile; a notice outlives trainctl" {
+	hosts_up -s
+	printf '%s\n' JOB=sums "TRAINER='cd $T && exec python3 $PACELINE_ROOT/tests/counting-trainer.py 600 0.02'" SAMPLES=600 \
+		BATCH=30 WORKERS=1 EPOCHS=200 SYNC=allreduce HOSTS=h0,h1,h2 CHECKPOINT=60 >job.env
+	begin_on_h0 sums "$T/state"
+	wait_for 'came_to 120'
+	on h0 trainctl scale --hosts h1,h2 --run-dir /tmp/run
+	in_status '^node role=worker id=w0 state=up .* host=h[12] '
+	grep -q '^event role=worker id=w1 kind=left ' state/job.log
+	on h0 trainctl scale --hosts h0,h1,h2 --workers 2 --run-dir /tmp/run
+	in_status '^node role=worker id=w1 state=up .* host=h1 '
+	on h1 pkill -STOP -f "^[^ ]*python3[^ ]* $PACELINE_ROOT"
+	start drain on h0 trainctl drain h1 --within 5 --run-dir /tmp/run
+	wait_for "grep -q '^host name=h1 state=leaving' state/job.log"
+	wait_for "grep -q '^host.* name=h1 .* leave-by=' state/kept"
+	kill -9 "$SUPERVISOR"
+	ended "$SUPERVISOR"
+	begin_on_h0 sums "$T/state"
+	wait_for "grep -q '^warning .*w1 has not left h1 in time' state/job.log"
+	wait_for "grep -q '^host name=h1 state=unused' state/job.log"
+	wait_for "in_status '^node role=worker id=w1 state=up .* host=h[02] '"
+	not grep '^rollback ' state/job.log
+	on h0 trainctl stop --run-dir /tmp/run
+	ended "$SUPERVISOR"
+	trainctl ledger --state-dir state >ledger
+	[ "$(sort -u ledger | wc -l)" -eq "$(wc -l <ledger)" ]
+}
+
 # bats test_tags=long
 @test "a trainer that saves where only its own host sees it: no checkpoint, and why; the job goes on" {
 	hosts_up -s

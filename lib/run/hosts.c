@@ -741,7 +741,7 @@ void sup_host_silent(struct sup_node *n, double silent, double limit)
 }
 
 void sup_host_restore(struct supervisor *s, const char *name, int is_gone, uint64_t in_world,
-		      double avoided)
+		      double avoided, double leaves)
 {
 	double left = avoided < s->job->host_avoid ? avoided : s->job->host_avoid;
 	struct sup_host *h = sup_host_by_name(s, name);
@@ -750,6 +750,8 @@ void sup_host_restore(struct supervisor *s, const char *name, int is_gone, uint6
 	h->in_world = in_world;
 	if (left > 0)
 		h->avoided = clock_mono() + left;
+	if (h->use == HOST_LEAVES && isfinite(leaves))
+		h->leave_by = clock_mono() + fmax(leaves, 0);
 	if (is_gone && is_far(h))
 		h->state = HOST_GONE;
 }

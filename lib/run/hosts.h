@@ -123,9 +123,9 @@ void sup_host_doubt(struct sup_node *n);
  * reason, and is probed if that is long. */
 void sup_host_silent(struct sup_node *n, double silent, double limit);
 /* What an earlier supervisor knew of a host. avoided: seconds for which it still is avoided; 0 or
- * less: it is not. */
+ * less: it is not. leaves: seconds until it has to be left; INFINITY: no limit was set. */
 void sup_host_restore(struct supervisor *s, const char *name, int gone, uint64_t in_world,
-		      double avoided);
+		      double avoided, double leaves);
 /* Call when the nodes that run are known. */
 void sup_hosts_adopted(struct supervisor *s);
 /* Where a standby of the server runs best: on another host, that with the fewest servers and

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,13 +119,16 @@ static void print_hosts(const struct supervisor *s, FILE *out)
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		int is_avoided = sup_host_is_avoided(h);
-		if (h->state == HOST_NONE || (i == 0 && !is_avoided))
+		if (h->state == HOST_NONE || (i == 0 && !is_avoided && h->leave_by <= 0))
 			continue;
 		struct record_out *o = RECORD(
 			"host", F("name", h->place->host), F("gone", h->state == HOST_GONE),
 			F("world", h->in_world),
 			is_avoided ? F_SECONDS("avoided", clock_epoch() + h->avoided - clock_mono())
-				   : F_NONE);
+				   : F_NONE,
+			h->leave_by > 0
+				? F_SECONDS("leave-by", clock_epoch() + h->leave_by - clock_mono())
+				: F_NONE);
 		if (sup_is_more_host(h))
 			sup_more_print(h, o);
 		record_print(out, o);
@@ -248,15 +252,17 @@ static int take_host(struct supervisor *s, const struct record *r, struct error 
 {
 	const char *name;
 	uint64_t gone, world;
-	double avoided = 0; /* clock_epoch(): until then */
+	double avoided = 0, leave_by = 0; /* clock_epoch(): until then */
 	if (record_get(r, "more") && sup_more_take(s, r, err) != 0)
 		return -1;
 	if (record_text(r, "name", &name, err) != 0 ||
 	    record_u64(r, "gone", 0, 1, &gone, err) != 0 ||
 	    record_u64(r, "world", 0, UINT64_MAX, &world, err) != 0 ||
-	    record_real_opt(r, "avoided", 0, 1e300, &avoided, err) != 0)
+	    record_real_opt(r, "avoided", 0, 1e300, &avoided, err) != 0 ||
+	    record_real_opt(r, "leave-by", 0, 1e300, &leave_by, err) != 0)
 		return -1;
-	sup_host_restore(s, name, (int)gone, world, avoided - clock_epoch());
+	sup_host_restore(s, name, (int)gone, world, avoided - clock_epoch(),
+			 leave_by > 0 ? leave_by - clock_epoch() : INFINITY);
 	return 0;
 }
 

@@ -170,7 +170,7 @@ static void mark_leaving(struct supervisor *s)
 	if (s->job->hot_spares > 0)
 		sup_spares_settle(s, s->scale.now.workers);
 	EACH_OF (n, s, sup_trainers(s))
-		if (n->number >= s->scale.now.workers)
+		if (n->number >= s->scale.now.workers + sup_scale_hosts_more(s) && !n->leaving)
 			scale_leave(n);
 	EACH_OF (n, s, &role_server)
 		n->leaving = n->number >= s->scale.now.servers;
@@ -444,7 +444,7 @@ static void scale_start(struct supervisor *s)
 	s->scale.began = clock_mono();
 	s->scale.changes++;
 	mark_leaving(s);
-	if (add_joining(s, sup_trainers(s), s->scale.now.workers, &err) != 0 ||
+	if (add_joining(s, sup_trainers(s), s->scale.now.workers + sup_scale_hosts_more(s), &err) != 0 ||
 	    (s->scale.now.servers != s->scale.from.servers &&
 	     add_joining(s, &role_server, s->scale.now.servers, &err) != 0)) {
 		scale_fail(s, err.text);
@@ -579,6 +579,8 @@ static void scale_go_on(struct supervisor *s)
 {
 	if (s->scale.now.servers < s->scale.from.servers && sup_scale_servers_step(s))
 		return;
+	if (s->scale.hosts.moved)
+		mark_leaving(s); /* the worker that was there for the move only */
 	int there = scale_let_go(s), awaited = wait_for_joiners(s), hosts = sup_scale_hosts_step(s);
 	if (there || awaited || hosts)
 		return;
@@ -621,7 +623,8 @@ void sup_scale_free(struct supervisor *s)
 uint64_t sup_scale_workers(const struct supervisor *s)
 {
 	const struct sup_scale *c = &s->scale;
-	return c->from.workers > c->now.workers ? c->from.workers : c->now.workers;
+	uint64_t now = c->now.workers + sup_scale_hosts_more(s);
+	return c->from.workers > now ? c->from.workers : now;
 }
 
 uint64_t sup_scale_servers(const struct supervisor *s)

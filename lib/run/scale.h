@@ -22,6 +22,8 @@
  *   The fabric is started anew with it, and its replica is filled.  Workers that are to be
  *   elsewhere end, give their rows back, and start there.  Then replicas of the hosts that the job
  *   leaves end, and the fabric is started anew without these hosts.
+ *   A trainer whose parameters no other one has (SYNC=allreduce) waits until another one is up.  If it
+ *   is the only one of the job, another one joins for the time of the change.
  *   Servers that are to be on another host need two changes.  First they give what they have to the
  *   servers before them, as when there are to be fewer; then as many new ones start there.
  * - At the end all workers are told their shares of the global batch, in the same iteration, and
@@ -228,6 +230,9 @@ int sup_scale_goes(const struct sup_node *n);
 void sup_scale_hosts_begin(struct supervisor *s, const unsigned char *wanted);
 /* Uses hosts as the file says: call before the roster is filled. */
 void sup_scale_hosts_take(struct supervisor *s, const unsigned char *wanted, int under_way);
+/* How many more workers there are while hosts change: one, where a single worker has the parameters. It
+ * gets them before that one goes, and leaves when it has them again. */
+uint64_t sup_scale_hosts_more(const struct supervisor *s);
 /* 1: not yet as wanted. */
 int sup_scale_hosts_step(struct supervisor *s);
 void sup_scale_hosts_end(struct supervisor *s);

@@ -247,6 +247,13 @@ static int may_change_host(const struct sup_node *n)
 	return (n->role == sup_trainers(n->sup) || sup_node_is_spare(n)) && !n->leaving;
 }
 
+uint64_t sup_scale_hosts_more(const struct supervisor *s)
+{
+	const struct sup_scale *c = &s->scale;
+	return job_kind(s->job)->sums && c->under_way && c->hosts.under_way && !c->hosts.moved &&
+	       c->now.workers == 1 && !c->why[0];
+}
+
 /* The node ends as one that leaves does, and starts elsewhere at once. */
 static void scale_hosts_move(struct sup_node *n)
 {
@@ -332,8 +339,10 @@ int sup_scale_drain(struct supervisor *s, const char *host, double within, struc
 	size_t len = 0;
 	if (!drained)
 		return -1;
-	if (drained->use == HOST_LEAVES)
+	if (drained->use == HOST_LEAVES) {
 		drained->leave_by = leave_by;
+		sup_in_force_changed(s);
+	}
 	EACH_HOST (h, s, s->hosts.first) {
 		if (h == drained || scale_hosts_drains(h) || h->use != HOST_USED ||
 		    sup_is_more_host(h) || len >= sizeof names)
@@ -384,10 +393,9 @@ int sup_scale_hosts_step(struct supervisor *s)
 			scale_hosts_clear(h);
 		there |= goes || scale_hosts_leave(h);
 	}
-	if (c->moved || (moved && !there && (sup_hosts_are_joined(s) || scale_hosts_is_late(s)))) {
-		c->moved = 1;
+	if (c->moved)
 		return 0;
-	}
-	sup_kick_after(s, WAIT_SECONDS);
+	c->moved = moved && !there && (sup_hosts_are_joined(s) || scale_hosts_is_late(s));
+	sup_kick_after(s, c->moved ? 0 : WAIT_SECONDS);
 	return 1;
 }
