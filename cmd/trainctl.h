@@ -30,6 +30,11 @@ int trainctl_solve(int argc, char **argv);
 		.name = "run-dir", .letter = 'd', .kind = OPTION_TEXT, .target = (variable),       \
 		.arg = "DIR", .help = (text)                                                       \
 	}
+#define TRAINCTL_ROW_STATE_DIR(variable, text)                                                     \
+	{                                                                                          \
+		.name = "state-dir", .kind = OPTION_TEXT, .target = (variable), .arg = "DIR",      \
+		.help = (text)                                                                     \
+	}
 
 /* list.c: all jobs, printed. */
 int trainctl_list(struct error *err);
@@ -59,12 +64,9 @@ struct trainctl_call {
 		 .target = &(call)->run_dir,                                                       \
 		 .arg = "DIR",                                                                     \
 		 .help = "sockets ($RUNTIME_DIRECTORY, or /tmp/paceline-UID/JOB)"},                \
-		{.name = "state-dir",                                                              \
-		 .kind = OPTION_TEXT,                                                              \
-		 .target = &(call)->state_dir,                                                     \
-		 .arg = "DIR",                                                                     \
-		 .help = "state (RUN-DIR/state, $STATE_DIRECTORY, or "                             \
-			 "$XDG_STATE_HOME/paceline/JOB)"},                                         \
+		TRAINCTL_ROW_STATE_DIR(&(call)->state_dir,                                         \
+				       "state (RUN-DIR/state, $STATE_DIRECTORY, or "               \
+				       "$XDG_STATE_HOME/paceline/JOB)"),                           \
 	{                                                                                          \
 		.name = "fresh", .kind = OPTION_FLAG, .target = &(call)->fresh,                    \
 		.help = "forget the state of an earlier run"                                       \

@@ -89,7 +89,8 @@ began() { grep -q "^event role=worker id=$1 kind=ready life=$2 " run/state/job.l
 solved() {
 	for solution; do
 		rm -rf run counts
-		ranks_job WORKERS=4 BATCH=40,shard:2 EPOCHS=1000 SOLUTION=$solution,every:0.2 MONITOR=short:0.5,long:1 \
+		ranks_job WORKERS=4 BATCH=40,shard:2 EPOCHS=1000 SOLUTION=$solution,every:0.2 KILL_RESTART=0 \
+			MONITOR=short:0.5,long:1 \
 			"TRAINER='cd $T/counts && exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600'"
 		echo 0.005 >counts/pace.w1
 		begin first

@@ -13,11 +13,7 @@ int trainctl_ledger(int argc, char **argv)
 	const struct option_row rows[] = {
 		TRAINCTL_ROW_JOB(&job),
 		TRAINCTL_ROW_RUN_DIR(&run_dir, "its run directory; state is in DIR/state"),
-		{.name = "state-dir",
-		 .kind = OPTION_TEXT,
-		 .target = &state_dir,
-		 .arg = "DIR",
-		 .help = "the job's state directory"},
+		TRAINCTL_ROW_STATE_DIR(&state_dir, "the job's state directory"),
 		{0}};
 	const struct option_table table = {
 		PROGRAM " ledger", "-j NAME | --run-dir DIR | --state-dir DIR",
