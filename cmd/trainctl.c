@@ -74,7 +74,8 @@ int trainctl_parse(const struct option_table *table, int argc, char **argv, cons
 			return error_set(err, ERROR_USAGE, NULL,
 					 "a key is set with --set: --set '%.80s'", argv[i]);
 	if (!what)
-		return error_set(err, ERROR_USAGE, NULL, "takes no argument: '%.80s'%s", argv[first],
+		return error_set(err, ERROR_USAGE, NULL, "takes no argument: '%.80s'%s",
+				 argv[first],
 				 has_option(table, "job") ? "; a job is named with -j NAME" : "");
 	if (argc - first > 1)
 		return error_set(err, ERROR_USAGE, NULL, "more than one %s: '%.80s'", what,

@@ -95,8 +95,8 @@ void trainctl_time(double at, char out[32]);
 struct solution;
 struct solution_options;
 struct snapshot;
-/* Prints the actions. Infos of the snapshot that should be numbers and are none are told as lines of
- * file; once, as long as they say the same. */
+/* Prints the actions. Infos of the snapshot that should be numbers and are none are told as lines
+ * of file; once, as long as they say the same. */
 int trainctl_decide(const struct solution *solution, const struct solution_options *options,
 		    const struct snapshot *s, const char *file, struct error *err);
 /* "none even ..." */

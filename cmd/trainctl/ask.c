@@ -1,5 +1,5 @@
-/* The commands of trainctl that are one question to a job that runs, on its trainctl.sock. A new one
- * is a row of trainctl_ask(), and a row in trainctl.c. */
+/* The commands of trainctl that are one question to a job that runs, on its trainctl.sock. A new
+ * one is a row of trainctl_ask(), and a row in trainctl.c. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "base/clock.h"

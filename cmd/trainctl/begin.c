@@ -117,7 +117,8 @@ static void trainctl_begin_take_plan(struct job *job, const struct answer *a)
 		double *each;
 	} roles[PLAN_ROLES] = {
 		{"WORKERS", "WORKERS cores", &job->workers, job_workers_most(), &job->worker_cores},
-		{"SERVERS", "SERVERS cores", &job->servers, job_servers_most(), &job->server_cores}};
+		{"SERVERS", "SERVERS cores", &job->servers, job_servers_most(),
+		 &job->server_cores}};
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		uint64_t most = roles[i].most;
 		if (i == PLAN_WORKER && job_batch_workers(job) < most)

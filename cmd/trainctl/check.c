@@ -97,7 +97,8 @@ static int check_find_programs(const char *const *programs, struct error *err)
 
 static int check_programs(const struct job *job, struct error *err)
 {
-	const char *const own[] = {"shardd", "bpt-monitor", "ps-server", job_kind(job)->program, NULL};
+	const char *const own[] = {"shardd", "bpt-monitor", "ps-server", job_kind(job)->program,
+				   NULL};
 	static const char *const score[] = {"predict", "auc", NULL};
 	if (check_find_programs(own, err) != 0)
 		return -1;
@@ -200,8 +201,8 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 	return result;
 }
 
-static enum start find_start(const struct job *job, const struct dirs *dirs, const struct call *call,
-			   struct checked *k)
+static enum start find_start(const struct job *job, const struct dirs *dirs,
+			     const struct call *call, struct checked *k)
 {
 	if (condition_read(&k->before, dirs, NULL) != 0)
 		return START_BEGIN;
@@ -220,9 +221,9 @@ static int check_hosts(const struct job *job, const struct dirs *dirs, struct ch
 {
 	struct hosts_environment env;
 	trainctl_hosts_environment(&env);
-	int result = hosts_look(&k->hosts, job, dirs, &env,
-				deadline_seconds(k->start == START_ADOPT ? DEADLINE_ADOPT : DEADLINE_HOSTS),
-				err);
+	int result = hosts_look(
+		&k->hosts, job, dirs, &env,
+		deadline_seconds(k->start == START_ADOPT ? DEADLINE_ADOPT : DEADLINE_HOSTS), err);
 	return result == 0 || k->start == START_ADOPT ? 0 : -1;
 }
 
@@ -371,7 +372,8 @@ static void tell_brain(const struct job *job, const struct checked *k)
 	if (l.bytes > 0)
 		printf("; %s of memory", human_bytes((double)l.bytes, all));
 	if (l.node_bytes > 0)
-		printf("%s %s a node", l.bytes > 0 ? "," : ";", human_bytes((double)l.node_bytes, one));
+		printf("%s %s a node", l.bytes > 0 ? "," : ";",
+		       human_bytes((double)l.node_bytes, one));
 	printf("; changes %g s apart, %llu at most\n", job->plan_every,
 	       (unsigned long long)job->plan_limit);
 }

@@ -94,7 +94,8 @@ static int ask_positive(const struct column *c, const size_t *index, size_t coun
 	char answer[ANSWER_MAX], number[COLUMN_COUNT_MAX], text[COLUMN_SHOWN + 1], first[24] = "1";
 	fprintf(stderr, "Which value of %s means 1 (what you look for)?\n", plain(c->name, text));
 	for (size_t i = 0; i < count; i++) {
-		fprintf(stderr, "  %zu  %-20s %s rows\n", i + 1, plain(c->value[index[i]].text, text),
+		fprintf(stderr, "  %zu  %-20s %s rows\n", i + 1,
+			plain(c->value[index[i]].text, text),
 			column_count(c->value[index[i]].count, number));
 		if ((int)index[i] == usual)
 			snprintf(first, sizeof first, "%zu", i + 1);
@@ -211,8 +212,9 @@ static int said_positive(const struct call *call, const struct column *c, struct
 		return 0;
 	char classes[SURVEY_CLASSES_MAX];
 	survey_classes(c, classes);
-	return error_set(err, ERROR_DATA, call->data[0], "no '%.80s' in column '%.80s'; it holds %s",
-			 call->positive, c->name, classes);
+	return error_set(err, ERROR_DATA, call->data[0],
+			 "no '%.80s' in column '%.80s'; it holds %s", call->positive, c->name,
+			 classes);
 }
 
 static int choose_positive(const struct call *call, const struct survey *s, struct plan_choices *p,
@@ -267,8 +269,8 @@ static int init_same_columns(const struct survey *s, const char *path, const cha
 		result = error_set(err, ERROR_DATA, other, "is written as %s, %.200s as %s",
 				   row_syntax_name(o.syntax), path, row_syntax_name(s->syntax));
 	else if (s->count != o.count)
-		result = error_set(err, ERROR_DATA, other, "has %zu columns, %.200s has %zu", o.count,
-				   path, s->count);
+		result = error_set(err, ERROR_DATA, other, "has %zu columns, %.200s has %zu",
+				   o.count, path, s->count);
 	for (size_t i = 0; result == 0 && i < s->count; i++)
 		if (strcmp(s->column[i].name, o.column[i].name) != 0)
 			result = error_set(err, ERROR_DATA, other,
@@ -290,7 +292,8 @@ static int find_beside(const char *path, char found[PATH_MAX])
 	while (d && (entry = readdir(d)))
 		if (survey_is_test(name, entry->d_name) &&
 		    (!found[0] || strcmp(entry->d_name, base_name(found)) < 0))
-			snprintf(found, PATH_MAX, "%.*s%s", (int)(name - path), path, entry->d_name);
+			snprintf(found, PATH_MAX, "%.*s%s", (int)(name - path), path,
+				 entry->d_name);
 	if (d)
 		closedir(d);
 	return found[0] != '\0';
@@ -330,8 +333,8 @@ static void tell_split(struct call *call, const struct survey *s, const struct p
 		 "model is.\nThese commands put every tenth row into a test file, and all others "
 		 "into DATA:\n  %s > %s-test.%s\n  %s > %s-train.%s\n  trainctl init "
 		 "%s-train.%s%s --force\n",
-		 survey_split(s, path, 0, test), name, ending, survey_split(s, path, 1, train), name,
-		 ending, name, ending, said);
+		 survey_split(s, path, 0, test), name, ending, survey_split(s, path, 1, train),
+		 name, ending, name, ending, said);
 }
 
 /* A model that is scored with rows that it was trained on looks better than it is. */
@@ -341,9 +344,10 @@ static int is_apart(const struct call *call, const char *test, struct error *err
 	for (size_t i = 0; i < call->data_count; i++)
 		if (stat(test, &a) == 0 && stat(call->data[i], &b) == 0 && a.st_dev == b.st_dev &&
 		    a.st_ino == b.st_ino)
-			return error_set(err, ERROR_USAGE, test,
-					 "is a file of DATA, so it can't be the file to score; name it "
-					 "once, with --test");
+			return error_set(
+				err, ERROR_USAGE, test,
+				"is a file of DATA, so it can't be the file to score; name it "
+				"once, with --test");
 	return 0;
 }
 
@@ -354,8 +358,9 @@ static int choose_test(struct call *call, const struct survey *s, const struct p
 	const char *path = call->data[0];
 	if (call->test) {
 		snprintf(call->test_name, sizeof call->test_name, "%s", call->test);
-		return is_apart(call, call->test, err) != 0 ? -1
-							    : init_same_columns(s, path, call->test, err);
+		return is_apart(call, call->test, err) != 0
+			       ? -1
+			       : init_same_columns(s, path, call->test, err);
 	}
 	if (!find_beside(path, call->test_name)) {
 		if (row_is_image(s->syntax))
@@ -381,7 +386,8 @@ static int choose_test(struct call *call, const struct survey *s, const struct p
 
 /* A name for the job file: as given if data and job file are in this directory, else the full
  * path. */
-static int job_path(const struct call *call, const char *path, char out[PATH_MAX], struct error *err)
+static int job_path(const struct call *call, const char *path, char out[PATH_MAX],
+		    struct error *err)
 {
 	char here[PATH_MAX];
 	int beside = !strchr(call->file, '/');
@@ -487,7 +493,8 @@ static int init_set_given(struct jobfile *f, const struct option_list *set, stru
 	for (size_t i = 0; i < set->count; i++) {
 		char key[JOBTEXT_KEY_MAX];
 		const char *equals = strchr(set->item[i], '=');
-		if (!equals || equals == set->item[i] || (size_t)(equals - set->item[i]) >= sizeof key)
+		if (!equals || equals == set->item[i] ||
+		    (size_t)(equals - set->item[i]) >= sizeof key)
 			return error_set(err, ERROR_USAGE, "--set", "'%.80s' is not KEY=VALUE",
 					 set->item[i]);
 		snprintf(key, sizeof key, "%.*s", (int)(equals - set->item[i]), set->item[i]);
@@ -515,7 +522,8 @@ static void say_label(FILE *out, const struct survey *s, const struct plan_choic
 		fprintf(out, "; numbers: MODEL=%s", p->model);
 	if (p->positive)
 		fprintf(out, "; '%s' means 1%s", plain(p->positive, value),
-			p->positive_said || known ? "" : " (a guess: --positive VALUE says otherwise)");
+			p->positive_said || known ? ""
+						  : " (a guess: --positive VALUE says otherwise)");
 	fputc('\n', out);
 }
 
@@ -523,7 +531,8 @@ static void say_label(FILE *out, const struct survey *s, const struct plan_choic
 static void say_command(FILE *out, const char *text, size_t len)
 {
 	char line[SURVEY_COMMAND_MAX];
-	snprintf(line, sizeof line, "%.*s", len < sizeof line ? (int)len : (int)sizeof line - 1, text);
+	snprintf(line, sizeof line, "%.*s", len < sizeof line ? (int)len : (int)sizeof line - 1,
+		 text);
 	error_plain(line);
 	fprintf(out, "           %s\n", line);
 }
@@ -554,7 +563,8 @@ static void say_bad_rows(FILE *out, const struct survey *s, size_t label, const 
 	char number[COLUMN_COUNT_MAX];
 	fprintf(out, "  bad rows BAD_ROWS=%s: some rows can't be used", bad);
 	if (s->column[label].absent > 0)
-		fprintf(out, "; without a label: %s", column_count(s->column[label].absent, number));
+		fprintf(out, "; without a label: %s",
+			column_count(s->column[label].absent, number));
 	if (s->ragged > 0)
 		fprintf(out, "; line %llu is the first, with %zu columns of %zu",
 			(unsigned long long)s->ragged_line, s->ragged_fields, s->count);
@@ -602,16 +612,18 @@ static void init_say(const struct call *call, const struct survey *s, const stru
 	if (s->count > 0)
 		say_label(out, s, p);
 	else if (row_is_image(s->syntax))
-		fprintf(out, "  images   %s (height, width, channels); labels are classes\n", s->image);
+		fprintf(out, "  images   %s (height, width, channels); labels are classes\n",
+			s->image);
 	else
 		fprintf(out, "  words    %.1f different ones in a document\n", s->features);
 	if (s->syntax.format == ROW_CSV)
-		fprintf(out, "  columns  %zu of numbers, %zu of categories, %zu left out\n", n->dense,
-			n->sparse, n->out);
+		fprintf(out, "  columns  %zu of numbers, %zu of categories, %zu left out\n",
+			n->dense, n->sparse, n->out);
 	if (s->syntax.format == ROW_CSV)
 		say_left_out(out, s, p->label);
 	if (missing)
-		fprintf(out, "  missing  MISSING=%s: such values are read as empty ones\n", missing);
+		fprintf(out, "  missing  MISSING=%s: such values are read as empty ones\n",
+			missing);
 	if (bad)
 		say_bad_rows(out, s, p->label, bad);
 	if (s->not_utf8 > 0) {

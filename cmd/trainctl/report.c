@@ -32,10 +32,10 @@ static void report_put_times(const struct account *a)
 {
 	double all = account_seconds(a);
 	for (size_t i = 0; i < a->phases; i++) {
-		record_print(stdout,
-			     RECORD("time", F("phase", a->phase[i].name),
-				    F_SECONDS("seconds", a->phase[i].seconds),
-				    F_BRIEF("fraction", all > 0 ? a->phase[i].seconds / all : NAN)));
+		record_print(stdout, RECORD("time", F("phase", a->phase[i].name),
+					    F_SECONDS("seconds", a->phase[i].seconds),
+					    F_BRIEF("fraction",
+						    all > 0 ? a->phase[i].seconds / all : NAN)));
 	}
 }
 

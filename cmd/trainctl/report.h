@@ -30,9 +30,10 @@ void report_effect_words(const struct report *p, const struct effect *e, char *o
 void report_plan_words(const struct account_plan *p, char *out, size_t max);
 void report_plan_reason(const struct account_plan *p, char *out, size_t max);
 /* "from 2 to 4 workers; it took 1.2 s", and why. 0: it is told elsewhere. */
-int report_turn_words(const struct account_turn *t, char *out, size_t max, char *why, size_t why_max);
-/* "ps0 had 1.80 times the mean of all servers to do: 2.1 MiB of parameters moved, and the busiest had
- * 1.05 times; workers waited 3 ms at most" */
+int report_turn_words(const struct account_turn *t, char *out, size_t max, char *why,
+		      size_t why_max);
+/* "ps0 had 1.80 times the mean of all servers to do: 2.1 MiB of parameters moved, and the busiest
+ * had 1.05 times; workers waited 3 ms at most" */
 void report_rebalance_words(const struct account_rebalance *b, char *out, size_t max);
 /* "more for what went over the slow link of h1: 80 MiB sent at 2.0 MiB/s, where the median link
  * carries 20 MiB/s" */

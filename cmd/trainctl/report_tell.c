@@ -318,7 +318,8 @@ static void tell_links(const struct teller *t)
 	int told = 0;
 	for (size_t i = 0; i < a->links; i++) {
 		const struct account_link *l = &a->link[i];
-		if (!worst || l->way[0].cost + l->way[1].cost > worst->way[0].cost + worst->way[1].cost)
+		if (!worst ||
+		    l->way[0].cost + l->way[1].cost > worst->way[0].cost + worst->way[1].cost)
 			worst = l;
 	}
 	if (!worst)
@@ -328,9 +329,10 @@ static void tell_links(const struct teller *t)
 	tell_network(t, &told, a->fabric_saves[1],
 		     "saved by FABRIC=mlfabric: an estimate by the links' rates");
 	tell_network(t, &told, a->fabric_saves[0],
-		     a->fabric[0] ? "less with FABRIC=mlfabric: an estimate by the links' rates"
-				  : "less with FABRIC=mlfabric and a bound of the delay (SYNC delay): "
-				    "an estimate by the links' rates");
+		     a->fabric[0]
+			     ? "less with FABRIC=mlfabric: an estimate by the links' rates"
+			     : "less with FABRIC=mlfabric and a bound of the delay (SYNC delay): "
+			       "an estimate by the links' rates");
 }
 
 static void tell_turns(const struct teller *t)

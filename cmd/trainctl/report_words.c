@@ -242,7 +242,8 @@ void report_plan_reason(const struct account_plan *p, char *out, size_t max)
 		at += (size_t)snprintf(out + at, max - at, "; sure to %s",
 				       human_percent(p->confidence, sure));
 	if (!isnan(p->took) && at < max)
-		at += (size_t)snprintf(out + at, max - at, "; it took %s", human_time(p->took, took));
+		at += (size_t)snprintf(out + at, max - at, "; it took %s",
+				       human_time(p->took, took));
 	if (!isnan(p->cost) && at < max)
 		snprintf(out + at, max - at, " and cost %s of training", human_time(p->cost, cost));
 	utf8_plain(out);
@@ -271,9 +272,10 @@ void report_link_words(const struct account *a, const struct account_link *l, ch
 		(size_t)snprintf(out, max, "more for what went over the slow link of %s:", l->host);
 	for (int i = 0; i < 2; i++)
 		if (l->way[i].cost > 0 && at < max)
-			at += (size_t)snprintf(out + at, max - at, " %s %s at %s/s,",
-					       human_bytes(l->way[i].bytes, bytes), did[i],
-					       human_bytes(l->way[i].bytes / l->way[i].seconds, rate));
+			at += (size_t)snprintf(
+				out + at, max - at, " %s %s at %s/s,",
+				human_bytes(l->way[i].bytes, bytes), did[i],
+				human_bytes(l->way[i].bytes / l->way[i].seconds, rate));
 	if (at < max)
 		snprintf(out + at, max - at, " where the median link carries %s/s",
 			 human_bytes(a->link_bytes / a->link_seconds, rate));
@@ -289,7 +291,8 @@ static int report_is_meant(const struct account_mark *m)
 
 int report_is_failure(const struct account_mark *m)
 {
-	return m->kind == ACCOUNT_ROLLBACK || m->kind == ACCOUNT_STOOD || (m->kind == ACCOUNT_RESTART && !report_is_meant(m));
+	return m->kind == ACCOUNT_ROLLBACK || m->kind == ACCOUNT_STOOD ||
+	       (m->kind == ACCOUNT_RESTART && !report_is_meant(m));
 }
 
 void report_restart_words(const struct report *p, const struct account_mark *m, char *out,

@@ -206,7 +206,8 @@ static int finished_before(const struct job *job, const struct dirs *dirs, int *
 static void say_tested(const struct host_test *t)
 {
 	if (t->why[0])
-		log_say(LOG_LEVEL_WARNING, "host %s is bad, as the self-test says: %s", t->host, t->why);
+		log_say(LOG_LEVEL_WARNING, "host %s is bad, as the self-test says: %s", t->host,
+			t->why);
 }
 
 static int run_test_hosts(struct hosts *hosts, const struct hosts_environment *env,
@@ -405,8 +406,8 @@ int trainctl_run(int argc, char **argv)
 		 .max = 1e6},
 		{0}};
 	struct option_table table = {NAME, "JOB.env [OPTION]...",
-				     "Runs a job until its end: starts it, or goes on with it.", rows,
-				     more};
+				     "Runs a job until its end: starts it, or goes on with it.",
+				     rows, more};
 	struct error err;
 	const char *path;
 	int shown = trainctl_parse(&table, argc, argv, "job file", &path, &err);

@@ -13,9 +13,10 @@
 void trainctl_solutions(char out[TRAINCTL_SOLUTIONS_MAX])
 {
 	size_t at = 0;
-	for (const struct solution *s = solution_table(); s->name && at < TRAINCTL_SOLUTIONS_MAX; s++)
-		at += (size_t)snprintf(out + at, TRAINCTL_SOLUTIONS_MAX - at, "%s%s", at > 0 ? " " : "",
-				       s->name);
+	for (const struct solution *s = solution_table(); s->name && at < TRAINCTL_SOLUTIONS_MAX;
+	     s++)
+		at += (size_t)snprintf(out + at, TRAINCTL_SOLUTIONS_MAX - at, "%s%s",
+				       at > 0 ? " " : "", s->name);
 }
 
 struct filter {
@@ -42,7 +43,8 @@ static int find_solution(struct filter *f, struct error *err)
 	if (!f->built_in && !fs_is_program(f->name)) {
 		char known[TRAINCTL_SOLUTIONS_MAX];
 		trainctl_solutions(known);
-		return error_set(err, ERROR_USAGE, f->name, "is no solution (%s) and no executable", known);
+		return error_set(err, ERROR_USAGE, f->name, "is no solution (%s) and no executable",
+				 known);
 	}
 	for (size_t i = 0; f->built_in && i < f->set.count; i++)
 		if (solution_options_set(&f->options, f->set.item[i], err) != 0)

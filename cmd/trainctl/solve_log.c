@@ -167,7 +167,8 @@ static int ask_brain(struct replay *p, const char *place, struct error *err)
 }
 
 /* 1: this is not a record of a brain. */
-static int take_brain(struct replay *p, const struct record *r, const char *place, struct error *err)
+static int take_brain(struct replay *p, const struct record *r, const char *place,
+		      struct error *err)
 {
 	int is_line = record_is(r, "brain-job") || record_is(r, "brain-node");
 	if (p->reading && is_line)

@@ -1,5 +1,5 @@
-/* trainctl status, top: a job that runs: its course, and its nodes as a table that can be sorted. On
- * a pipe status gives records; on a terminal it is shown once, and top draws it again and again
+/* trainctl status, top: a job that runs: its course, and its nodes as a table that can be sorted.
+ * On a pipe status gives records; on a terminal it is shown once, and top draws it again and again
  * (top.c). It only asks the job's `status`. */
 #include "cmd/trainctl/top.h"
 

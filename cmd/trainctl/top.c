@@ -1,5 +1,5 @@
-/* trainctl top: the screen of a job. One loop waits for the keyboard, the job's answer, a signal and
- * the clock at once, so that a job that does not answer stops no key. */
+/* trainctl top: the screen of a job. One loop waits for the keyboard, the job's answer, a signal
+ * and the clock at once, so that a job that does not answer stops no key. */
 #include "cmd/trainctl/top.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
-/* top: what `trainctl status` (status.c) and its screen (top.c) share: a job that is asked how it is,
- * once or again and again. */
+/* top: what `trainctl status` (status.c) and its screen (top.c) share: a job that is asked how it
+ * is, once or again and again. */
 #ifndef PACELINE_CMD_TRAINCTL_TOP_H
 #define PACELINE_CMD_TRAINCTL_TOP_H
 

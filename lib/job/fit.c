@@ -264,7 +264,8 @@ static int is_foreign(const struct job *job)
 static int gives_rows(const struct job *job)
 {
 	enum kind_given given = job_kind(job)->given;
-	return !is_foreign(job) || given == GIVEN_ROWS || (given == GIVEN_SHARD && job->data.count > 0);
+	return !is_foreign(job) || given == GIVEN_ROWS ||
+	       (given == GIVEN_SHARD && job->data.count > 0);
 }
 
 static int may_pause(const struct job *job)
@@ -338,8 +339,8 @@ static const struct idle {
 	 "without REBALANCE=on no keys move"},
 };
 
-/* A default is not the user's wish: a job file that trainctl has written has all keys, and the rate in
- * place of auto. */
+/* A default is not the user's wish: a job file that trainctl has written has all keys, and the rate
+ * in place of auto. */
 static int is_wish(const struct job *job, const struct key_row *row)
 {
 	if (job_fit_is(row->name, "OPTIMIZER lr") && job->lr == opt_usual_lr(job->optimizer))
@@ -357,16 +358,18 @@ static enum job_fit look_at_idle(const struct job *job, const struct idle *row, 
 	char names[256] = "";
 	const char *place = NULL;
 	size_t count = 0;
-	for (size_t i = 0; !row->works(job) && i < sizeof row->keys / sizeof *row->keys && row->keys[i];
-	     i++) {
+	for (size_t i = 0;
+	     !row->works(job) && i < sizeof row->keys / sizeof *row->keys && row->keys[i]; i++) {
 		size_t len = strcspn(row->keys[i], " ");
 		int all = job_fit_is(row->keys[i] + len, " *");
-		const struct key_row *key = all ? key_family(row->keys[i], len) : key_find(row->keys[i]);
+		const struct key_row *key =
+			all ? key_family(row->keys[i], len) : key_find(row->keys[i]);
 		for (; key; key = all ? key_next(key) : NULL) {
 			size_t at = strlen(names);
 			if (!is_wish(job, key))
 				continue;
-			snprintf(names + at, sizeof names - at, "%s%s", count++ > 0 ? ", " : "", key->name);
+			snprintf(names + at, sizeof names - at, "%s%s", count++ > 0 ? ", " : "",
+				 key->name);
 			if (!place)
 				place = job_place(job, key->name, path);
 		}

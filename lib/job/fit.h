@@ -1,6 +1,7 @@
 /*
- * fit: keys that can have no effect in a job of this kind, or none that is wanted (paceline-job(5)), in
- * two tables: what does not fit, row by row, and which keys are without an effect.
+ * fit: keys that can have no effect in a job of this kind, or none that is wanted
+ * (paceline-job(5)), in two tables: what does not fit, row by row, and which keys are without an
+ * effect.
  *
  * What somebody has asked for and can't get is refused before anything starts; where a job is as
  * good without it, that is only told.

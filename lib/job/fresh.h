@@ -11,9 +11,9 @@
  *     fresh.ready  -> fresh.moving    nothing of the old run lies in STATE any more
  *     fresh.moving/... -> STATE, then fresh.moving is removed
  *
- * STATE/previous goes with the new run's first checkpoint that samples went into.  When there is one
- * and the job is started over again, the run in between has no such checkpoint: that run is removed,
- * and STATE/previous stays as it is.
+ * STATE/previous goes with the new run's first checkpoint that samples went into.  When there is
+ * one and the job is started over again, the run in between has no such checkpoint: that run is
+ * removed, and STATE/previous stays as it is.
  *
  * The caller holds STATE/lock, and nothing of the job runs.
  */

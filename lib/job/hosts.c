@@ -87,7 +87,8 @@ static int count_workers(struct hosts *h, const struct job *job, struct error *e
 	for (const char *p = job->place; *p && next_count(&p, host, &count) == 0; all += count) {
 		size_t i = index_of(h, host);
 		if (i == h->count)
-			return error_set(err, ERROR_CONFIG, "PLACE", "%.80s is none of HOSTS", host);
+			return error_set(err, ERROR_CONFIG, "PLACE", "%.80s is none of HOSTS",
+					 host);
 		h->workers[i] += count;
 	}
 	if (all == job->workers)

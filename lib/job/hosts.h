@@ -52,15 +52,15 @@ void hosts_free(struct hosts *h);
  * answer. */
 int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 	       const struct hosts_environment *env, double seconds, struct error *err);
-/* Tests all hosts that train, at once (proc/host_test.h), and fills `bad` of their places. each (may be
- * NULL) is told of each. The number of bad ones, or -1. */
+/* Tests all hosts that train, at once (proc/host_test.h), and fills `bad` of their places. each
+ * (may be NULL) is told of each. The number of bad ones, or -1. */
 struct host_test;
 int hosts_test(struct hosts *h, const struct hosts_environment *env,
 	       void (*each)(const struct host_test *t), struct error *err);
 /* Whether what failed with this status would fail again, if nobody changes anything. */
 int hosts_comes_again(int code);
-/* Whether a checkpoint of so many bytes has room in the state directory of each host that has answered,
- * this one included. Said in the same way. */
+/* Whether a checkpoint of so many bytes has room in the state directory of each host that has
+ * answered, this one included. Said in the same way. */
 int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
 	       const struct hosts_environment *env, struct error *err);
 /* Bytes of the dense parameters of the model that was prepared. */
@@ -72,8 +72,8 @@ int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint6
 #define HOSTS_TEXT_MAX 512
 void hosts_text(const struct hosts *h, size_t i, char out[HOSTS_TEXT_MAX]);
 
-/* The network of this machine in which all other hosts are by their names, as "10.1.0.0/16"; "": there
- * is none, or names have other addresses than IPv4's. Asks the resolver, and waits for it. */
+/* The network of this machine in which all other hosts are by their names, as "10.1.0.0/16"; "":
+ * there is none, or names have other addresses than IPv4's. Asks the resolver, and waits for it. */
 #define HOSTS_NETWORK_MAX 24
 void hosts_network(const struct hosts *h, char out[HOSTS_NETWORK_MAX]);
 

@@ -1,5 +1,5 @@
-/* hosts_look: see hosts.h. All hosts are asked at once, each all its questions without waiting for answers
- * in between. */
+/* hosts_look: see hosts.h. All hosts are asked at once, each all its questions without waiting for
+ * answers in between. */
 #include "job/hosts.h"
 
 #include "base/boot.h"
@@ -137,7 +137,8 @@ static int make_token(struct token *t, const char *dir, struct error *err)
 		return error_errno(err, ERROR_CANTCREAT, at, "can't be written");
 	}
 	boot_id(boot);
-	int n = snprintf(t->text, sizeof t->text, "%s-%ld-%.6f", boot, (long)getpid(), clock_mono());
+	int n = snprintf(t->text, sizeof t->text, "%s-%ld-%.6f", boot, (long)getpid(),
+			 clock_mono());
 	int result = fs_write_all(fd, t->text, (size_t)n, t->path, err);
 	close(fd);
 	return result;
@@ -479,8 +480,8 @@ static void need_here(struct look *l, const char *program, const struct hosts_en
 	is_wrong(l, 0, &err);
 }
 
-/* Programs that start the world between hosts: Open MPI's, and in an allocation those that it starts
- * others with. */
+/* Programs that start the world between hosts: Open MPI's, and in an allocation those that it
+ * starts others with. */
 static void look_here(struct look *l, const struct hosts_environment *env)
 {
 	static const char open_mpi[] = "install Open MPI (scripts/deps)";
@@ -566,7 +567,8 @@ int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
 	static struct look l; /* large */
 	if (h->count == 1)
 		return 0;
-	l = (struct look){.hosts = (struct hosts *)(size_t)h, .dirs = dirs, .bytes = bytes, .room = 1};
+	l = (struct look){
+		.hosts = (struct hosts *)(size_t)h, .dirs = dirs, .bytes = bytes, .room = 1};
 	room_here(&l);
 	if (hosts_look_ask_all(&l, env, deadline_seconds(DEADLINE_HOSTS), err) == 0)
 		return sum_up(&l, err);

@@ -307,8 +307,8 @@ static int refuse_old(const struct job *job, const struct key_row *first, const 
 	}
 	if (left_out > 0)
 		snprintf(more, sizeof more, "; and %zu more", left_out);
-	return error_set(err, ERROR_CONFIG, w->place, "%s is a part of %.*s now%s: %s%s", first->old,
-			 (int)key_len(first), first->name,
+	return error_set(err, ERROR_CONFIG, w->place, "%s is a part of %.*s now%s: %s%s",
+			 first->old, (int)key_len(first), first->name,
 			 count > 1 ? ", and other old keys are parts, too" : "", lines, more);
 }
 
@@ -533,10 +533,10 @@ size_t job_packed(const char *path)
  * Criteo rows, which have no names. */
 static const char *guess_format(const char *path, int has_label)
 {
-	static const char *const guess[][2] = {{".csv", "csv"},	      {".svm", "libsvm"},
-					       {".bag", "bag"},	      {".libsvm", "libsvm"}, {".ffm", "libsvm"},
-					       {".libffm", "libsvm"}, {".tab", "tsv"},
-					       {"-idx3-ubyte", "idx"}, {".idx3-ubyte", "idx"}};
+	static const char *const guess[][2] = {
+		{".csv", "csv"},       {".svm", "libsvm"},     {".bag", "bag"},
+		{".libsvm", "libsvm"}, {".ffm", "libsvm"},     {".libffm", "libsvm"},
+		{".tab", "tsv"},       {"-idx3-ubyte", "idx"}, {".idx3-ubyte", "idx"}};
 	size_t len = strlen(path) - job_packed(path);
 	for (size_t i = 0; i < sizeof guess / sizeof *guess; i++)
 		if (ends_in(path, len, guess[i][0]))
@@ -557,7 +557,8 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	else if (!format[0] && !job->separator[0] && job->data.count > 0)
 		format = guess_format(job->data.item[0], job->label[0] != '\0');
 	if (job_kind(job)->foreign && (!format || !format[0]) && !job->separator[0])
-		return key_text_set(&job->format, JOB_LINES, path, err); /* what is in them is TRAINER's business */
+		return key_text_set(&job->format, JOB_LINES, path,
+				    err); /* what is in them is TRAINER's business */
 	if (job_kind(job)->foreign && strcmp(job->format, JOB_LINES) == 0)
 		return 0;
 	if (format && strcmp(format, JOB_LINES) == 0)
@@ -586,10 +587,11 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 				 "LABEL and WEIGHT name columns of a csv or tsv; FORMAT is %s",
 				 row_syntax_name(syntax));
 	if (row_is_image(syntax) && (job_kind(job)->foreign || job_is_local(job)))
-		return error_set(err, ERROR_CONFIG, job_place(job, "FORMAT", path),
-				 "FORMAT=%s is for the kit's own worker, and rows that stay where they "
-				 "are: not for TRAINER and PARTITIONS=local",
-				 row_syntax_name(syntax));
+		return error_set(
+			err, ERROR_CONFIG, job_place(job, "FORMAT", path),
+			"FORMAT=%s is for the kit's own worker, and rows that stay where they "
+			"are: not for TRAINER and PARTITIONS=local",
+			row_syntax_name(syntax));
 	row_separator_text(syntax.separator, separator);
 	if (key_text_set(&job->separator, separator, path, err) != 0)
 		return -1;
@@ -641,7 +643,8 @@ uint64_t job_batch_workers(const struct job *job)
 
 const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX])
 {
-	snprintf(out, JOB_LEAST_MAX, "SOLUTION=least:%llu samples", (unsigned long long)job->options.least);
+	snprintf(out, JOB_LEAST_MAX, "SOLUTION=least:%llu samples",
+		 (unsigned long long)job->options.least);
 	return job->options.least > 1 ? out : "one sample";
 }
 
@@ -696,7 +699,8 @@ static int finish_parts(const struct job *job, struct error *err)
 		if (!is_fit(job, row) && origin_of(job, row)->place)
 			return error_set(err, ERROR_CONFIG, origin_of(job, row)->place,
 					 "%s=%s has no %s, which is of %s", head->name,
-					 *(char *const *)key_field(job, head), key_part(row), row->of);
+					 *(char *const *)key_field(job, head), key_part(row),
+					 row->of);
 	}
 	return 0;
 }
@@ -792,7 +796,8 @@ int job_file(const struct job *job, size_t i, struct job_file *out)
 					 .name = list ? &list->item[i] : one,
 					 .origin = origin_of(job, row),
 					 .is_program = row->kind == KEY_PROGRAM,
-					 .is_late = row->kind == KEY_PLACE || row->kind == KEY_MEMORY};
+					 .is_late =
+						 row->kind == KEY_PLACE || row->kind == KEY_MEMORY};
 		return 0;
 	}
 	return -1;
@@ -886,15 +891,17 @@ static int finish_rate(struct job *job, const char *path, struct error *err)
 	if (opt_set_rate(&opt, &rate, &why) != 0) {
 		char key[40];
 		snprintf(key, sizeof key, "OPTIMIZER %.20s", why.place);
-		return error_set(err, ERROR_CONFIG, job_place(job, key, path), "%s: %s", key, why.text);
+		return error_set(err, ERROR_CONFIG, job_place(job, key, path), "%s: %s", key,
+				 why.text);
 	}
 	if (!isnan(job->lr))
 		return 0;
 	if ((opt.schedule == OPT_SQRT || opt.schedule == OPT_ADADELAY) && opt.kind != OPT_ADAGRAD)
-		return error_set(err, ERROR_CONFIG, job_place(job, "OPTIMIZER schedule", path),
-				 "OPTIMIZER=%s,schedule:%s divides lr by the root of the steps: give lr, "
-				 "which auto does not know",
-				 job->optimizer, job->schedule);
+		return error_set(
+			err, ERROR_CONFIG, job_place(job, "OPTIMIZER schedule", path),
+			"OPTIMIZER=%s,schedule:%s divides lr by the root of the steps: give lr, "
+			"which auto does not know",
+			job->optimizer, job->schedule);
 	job->lr = opt_usual_lr(job->optimizer);
 	return 0;
 }
@@ -903,11 +910,13 @@ int job_finish(struct job *job, const char *path, struct error *err)
 {
 	char least[JOB_LEAST_MAX];
 	if (!job->name[0])
-		return error_set(err, ERROR_CONFIG, path, "no JOB: a job needs a name, like JOB=try");
+		return error_set(err, ERROR_CONFIG, path,
+				 "no JOB: a job needs a name, like JOB=try");
 	if (finish_trainer(job, path, err) != 0)
 		return -1;
 	if (job->data.count == 0 && !job_kind(job)->foreign)
-		return error_set(err, ERROR_CONFIG, path, "no DATA: which file is to be trained on?");
+		return error_set(err, ERROR_CONFIG, path,
+				 "no DATA: which file is to be trained on?");
 	if (refuse_stdin(job, "DATA", path, err) != 0 || refuse_stdin(job, "TEST", path, err) != 0)
 		return -1;
 	if (finish_format(job, path, err) != 0)
@@ -934,8 +943,9 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 "WORKERS spares: with PARTITIONS=local a spare does not have the "
 				 "rows of another worker");
 	if (job_is_local(job) && strcmp(job->shuffle, "shards") == 0)
-		return error_set(err, ERROR_CONFIG, job_place(job, "SHUFFLE", path),
-				 "PARTITIONS=local has no shards to shuffle: SHUFFLE=none or samples");
+		return error_set(
+			err, ERROR_CONFIG, job_place(job, "SHUFFLE", path),
+			"PARTITIONS=local has no shards to shuffle: SHUFFLE=none or samples");
 	if (job->workers > job_batch_workers(job))
 		return error_set(err, ERROR_CONFIG, job_place(job, "WORKERS", path),
 				 "BATCH=%llu is less than %s for each of WORKERS=%llu",
@@ -962,9 +972,10 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, job_place(job, "EVAL", path),
 				 "EVAL scores TEST now and then, but there is no TEST");
 	if (job->patience > 0 && job->eval_every == 0)
-		return error_set(err, ERROR_CONFIG, job_place(job, "EVAL patience", path),
-				 "EVAL patience counts scores of TEST, but TEST is scored only at the "
-				 "end: give EVAL=SECONDS");
+		return error_set(
+			err, ERROR_CONFIG, job_place(job, "EVAL patience", path),
+			"EVAL patience counts scores of TEST, but TEST is scored only at the "
+			"end: give EVAL=SECONDS");
 	if (job_balance(job) && !job_has_barrier(job))
 		return error_set(err, ERROR_CONFIG, job_place(job, "SOLUTION", path),
 				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "

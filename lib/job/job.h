@@ -1,8 +1,8 @@
 /*
  * job: what a job file says (paceline-job(5)), and which of it may change later.
  *
- * Reading, hints, the resolved file and the comparison with a job that has state all go by the table
- * of keys in keys.h.
+ * Reading, hints, the resolved file and the comparison with a job that has state all go by the
+ * table of keys in keys.h.
  */
 #ifndef PACELINE_JOB_JOB_H
 #define PACELINE_JOB_JOB_H
@@ -79,7 +79,8 @@ struct job {
 	char *preemptible;     /* a partition of Slurm; "" */
 	uint64_t oom_limit; /* steps after ends for memory, of each node */
 	char *launch_worker, *launch_server, *drag;
-	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
+	struct job_list
+		hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
 	char *launcher;        /* one of LAUNCHER_CHOICES; "": found out */
 	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
 	char *fabric;          /* plain | mlfabric */
@@ -132,8 +133,8 @@ void job_free(struct job *job);
  * with place "file:line". */
 int job_read(struct job *job, const char *path, struct error *err);
 /* One KEY=VALUE, where VALUE may be "HEAD,name:value,...": parts that it does not name stay, and ""
- * resets all. place says where it came from. An unknown key names the nearest known one, one of before
- * the new one. */
+ * resets all. place says where it came from. An unknown key names the nearest known one, one of
+ * before the new one. */
 int job_set(struct job *job, const char *key, const char *value, const char *place,
 	    struct error *err);
 /* "KEY=VALUE" of --set: the value as it stands, unquoted. */
@@ -230,7 +231,8 @@ struct job_key {
 	const char *part; /* "keep"; NULL: the key is this value alone */
 	const char *given, *help;
 	const char *section; /* that begins here; NULL: none does */
-	/* Words, "a|ssp:N|c", or what begins with a capital: FILE, PATH, NAME|FILE; "": a number, or text. */
+	/* Words, "a|ssp:N|c", or what begins with a capital: FILE, PATH, NAME|FILE; "": a number,
+	 * or text. */
 	char values[120];
 	int is_first, is_head; /* of its key */
 };

@@ -40,8 +40,8 @@ void jobs_note(const struct dirs *dirs, const char *name, const struct dirs_envi
 int jobs_find(struct dirs *out, const char *job, const char *run_dir, const char *state_dir,
 	      const struct dirs_environment *env, struct error *err);
 
-/* Then, for those who read its state: -1 where nobody knows where that is, or where there is none of
- * the job (job: its name; NULL: not given): ERROR_NOINPUT, as jobs_none() says. */
+/* Then, for those who read its state: -1 where nobody knows where that is, or where there is none
+ * of the job (job: its name; NULL: not given): ERROR_NOINPUT, as jobs_none() says. */
 int jobs_need_state(const struct dirs *dirs, const char *job, struct error *err);
 /* -1: there is no such job. */
 int jobs_none(const struct dirs *dirs, const char *job, struct error *err);

@@ -20,7 +20,8 @@ static int jobtext_bad(struct error *err, const char *name, size_t line, const c
 {
 	char place[ERROR_PLACE_MAX];
 	snprintf(place, sizeof place, "%.400s:%zu", name, line);
-	return error_set(err, ERROR_CONFIG, place, "%.80s%s%s", what ? what : "", what ? ": " : "", why);
+	return error_set(err, ERROR_CONFIG, place, "%.80s%s%s", what ? what : "", what ? ": " : "",
+			 why);
 }
 
 static int key_char(int c, int first)
@@ -100,7 +101,8 @@ static int jobtext_take_line(const char *name, size_t line, const char *p, const
 	if (p == end || *p == '#')
 		return 0;
 	if (memchr(p, '\0', (size_t)(end - p)))
-		return jobtext_bad(err, name, line, NULL, "holds a NUL byte: this is no text" IS_DATA);
+		return jobtext_bad(err, name, line, NULL,
+				   "holds a NUL byte: this is no text" IS_DATA);
 	/* Not of a line of data, whose file should stay as it is. */
 	if (end[-1] == '\r' && (*p == '\r' || memchr(p, '=', (size_t)(end - p))))
 		return jobtext_bad(
@@ -114,9 +116,10 @@ static int jobtext_take_line(const char *name, size_t line, const char *p, const
 	if (key_len == 0 || key_len >= sizeof key || p == end || *p != '=') {
 		snprintf(value, JOBTEXT_VALUE_MAX, "'%.*s'", (int)(end - start > 70 ? 70 : end - start),
 			 start);
-		return jobtext_bad(err, name, line, value,
-				   line > 1 ? "is not KEY=value (no blanks around =, no export)"
-					    : "is not KEY=value (no blanks around =, no export)" IS_DATA);
+		return jobtext_bad(
+			err, name, line, value,
+			line > 1 ? "is not KEY=value (no blanks around =, no export)"
+				 : "is not KEY=value (no blanks around =, no export)" IS_DATA);
 	}
 	memcpy(key, start, key_len);
 	key[key_len] = '\0';

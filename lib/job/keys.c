@@ -322,14 +322,16 @@ __attribute__((constructor)) static void key_rows_fill(void)
 						"%s%s", len ? "|" : "", model_name_at(i));
 	for (size_t i = 0; i < sizeof own_rows / sizeof *own_rows; i++) {
 		key_rows[key_count++] = own_rows[i];
-		for (size_t k = 0; strcmp(own_rows[i].name, "MODEL") == 0 && (o = model_option_at(k)); k++)
+		for (size_t k = 0;
+		     strcmp(own_rows[i].name, "MODEL") == 0 && (o = model_option_at(k)); k++)
 			key_rows[key_count++] = option_row(o, k);
 	}
 }
 
 static int keys_is_of(const struct key_row *row, const char *key, size_t len)
 {
-	return strncmp(row->name, key, len) == 0 && (row->name[len] == '\0' || row->name[len] == ' ');
+	return strncmp(row->name, key, len) == 0 &&
+	       (row->name[len] == '\0' || row->name[len] == ' ');
 }
 
 const struct key_row *key_find(const char *name)

@@ -49,8 +49,8 @@ struct key_row {
 	size_t at;         /* offset in struct job */
 	const char *given; /* default */
 	double min, max;
-	/* Of KEY_CHOICE what there is; of numbers the word for what 0 means in struct job, or auto (NAN);
-	 * of others what help shows. As text auto is "". */
+	/* Of KEY_CHOICE what there is; of numbers the word for what 0 means in struct job, or auto
+	 * (NAN); of others what help shows. As text auto is "". */
 	const char *words;
 	const char *of; /* heads that have this part, "a|b", and any path; NULL: all */
 	enum job_change change;

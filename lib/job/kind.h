@@ -16,7 +16,8 @@ struct job;
 enum kind_holds {
 	HOLD_SERVERS,  /* each server a part of them */
 	HOLD_REPLICAS, /* each replica all of them: gradients are summed over replicas */
-	HOLD_TRAINERS, /* trainers of the user's own that sum themselves, and only they can save them */
+	HOLD_TRAINERS, /* trainers of the user's own that sum themselves, and only they can save
+			  them */
 	HOLD_NOBODY    /* each piece of work stands for itself */
 };
 
@@ -50,7 +51,7 @@ struct job_kind {
 	enum kind_holds holds;
 	enum kind_lead lead;
 	enum kind_cut cut;
-	int sums;      /* trainers have them in place of the replicas, each all: replicas only sum */
+	int sums; /* trainers have them in place of the replicas, each all: replicas only sum */
 	int goes_back; /* with the end of one that trains all go back to the last checkpoint */
 	int backup;    /* an iteration can end without the batches of some */
 	enum deadline cut_limit, finish_limit; /* of a checkpoint; from the last one to the end */

@@ -79,9 +79,10 @@ static int compare_keys(const struct job *job, const struct dirs *dirs, int runn
 	enum job_change change = result == 0 ? job_compare(&old, job, finished, keys) : JOB_SAME;
 	job_free(&old);
 	if (change == JOB_CHANGE_FRESH)
-		return error_set(err, ERROR_CONFIG, dirs->state,
-				 "holds the state of this job with another %s%s; --fresh starts over",
-				 keys, finished ? "" : ": with the old value it goes on");
+		return error_set(
+			err, ERROR_CONFIG, dirs->state,
+			"holds the state of this job with another %s%s; --fresh starts over", keys,
+			finished ? "" : ": with the old value it goes on");
 	if (change == JOB_CHANGE_STOPPED && running)
 		return error_set(err, ERROR_CONFIG, dirs->state,
 				 "nodes of this job run with another %s; stop it first", keys);
@@ -139,9 +140,10 @@ static int check_label(const struct schema *s, const struct schema_column *colum
 {
 	for (size_t i = 0; s->label && i < count; i++)
 		if (strcmp(columns[i].name, s->label) == 0)
-			return error_set(err, ERROR_CONFIG, key,
-					 "'%.80s' is the LABEL, which is not known when rows are scored",
-					 s->label);
+			return error_set(
+				err, ERROR_CONFIG, key,
+				"'%.80s' is the LABEL, which is not known when rows are scored",
+				s->label);
 	return 0;
 }
 
@@ -211,7 +213,8 @@ static int is_one_name(const struct job_list *list, size_t from, size_t to, char
 		for (size_t i = from + 1; i <= to && second[dir - 1] == '/' && at < max; i++) {
 			const char *item = list->item[i];
 			int under = strncmp(item, second, dir) == 0;
-			at += (size_t)snprintf(name + at, max - at, " %s", item + (under ? dir : 0));
+			at += (size_t)snprintf(name + at, max - at, " %s",
+					       item + (under ? dir : 0));
 		}
 		if (second[dir - 1] == '/' && at < max && access(name, F_OK) == 0)
 			return 1;
@@ -232,8 +235,8 @@ static void hint_names(const struct job_list *list, const char *key, struct erro
 			if (!is_one_name(list, from, to, name, sizeof name))
 				continue;
 			snprintf(err->text + n, sizeof err->text - n,
-				 "; a name with blanks is quoted inside of %s: %s=\"'%.100s'\"", key,
-				 key, fs_basename(name));
+				 "; a name with blanks is quoted inside of %s: %s=\"'%.100s'\"",
+				 key, key, fs_basename(name));
 			return;
 		}
 	for (size_t i = 0; i < list->count; i++)
@@ -368,9 +371,10 @@ static int check_labels(const struct job *job, const struct schema *schema, stru
 				 "POSITIVE: no label is '%.80s', so all %llu rows have label 0; "
 				 "BAD_ROWS=classes:any trains on them all the same",
 				 job->positive, (unsigned long long)count[0]);
-	return error_set(err, ERROR_DATA, job->data.item[0],
-			 "all %llu rows have label %d; BAD_ROWS=classes:any trains on them all the same",
-			 (unsigned long long)(count[0] + count[1]), count[1] > 0);
+	return error_set(
+		err, ERROR_DATA, job->data.item[0],
+		"all %llu rows have label %d; BAD_ROWS=classes:any trains on them all the same",
+		(unsigned long long)(count[0] + count[1]), count[1] > 0);
 }
 
 /* Of documents those of two words or more are scored: one tells the topics, another is told. */
@@ -425,8 +429,9 @@ static int check_test(const struct job *job, const struct schema *schema, struct
 	for (size_t i = 0; result == 0 && i < job->test.count; i++)
 		result = check_test_file(job, schema, job->test.item[i], &scored, err);
 	if (result == 0 && job->test.count > 0 && !scored)
-		result = error_set(err, ERROR_DATA, job->test.item[0],
-				   "has no document of two words or more, so nothing can be scored");
+		result =
+			error_set(err, ERROR_DATA, job->test.item[0],
+				  "has no document of two words or more, so nothing can be scored");
 	if (result == 0)
 		return 0;
 	if (err)
@@ -466,15 +471,17 @@ static int look_at_rows(const struct job *job, const struct dirs *dirs, struct s
 		result = schema_fit(schema, ds, err);
 	}
 	if (result == 0 && schema->labels == SCHEMA_CLASS && schema->classes.count == 1)
-		result = error_set(err, ERROR_DATA, job->data.item[0],
-				   "all rows have the label '%.80s': there is nothing to tell apart",
-				   schema->classes.value[0].text);
+		result =
+			error_set(err, ERROR_DATA, job->data.item[0],
+				  "all rows have the label '%.80s': there is nothing to tell apart",
+				  schema->classes.value[0].text);
 	if (result == 0 && schema->labels == SCHEMA_CLASS && job->init[0])
 		result = prepare_check_classes(job, schema, err);
 	dataset_count_labels(ds, NULL);
 	if (result == 0 && (fits || counts_all(job)))
 		say_labels(job, ds, &labels);
-	else if (result != 0 && err && labels_have_bad(&labels) && strncmp(err->text, "label '", 7) == 0)
+	else if (result != 0 && err && labels_have_bad(&labels) &&
+		 strncmp(err->text, "label '", 7) == 0)
 		explain_labels(job, dirs, schema, err);
 	return result;
 }
@@ -504,7 +511,8 @@ static int prepare_count_words(const struct job *job, const struct dirs *made, s
 			size_t from = rows.offset[i], words = rows.offset[i + 1] - from;
 			if (words == 0) /* there may be no arrays, if there is no word at all */
 				continue;
-			result = census_add(census, rows.row[i], rows.key + from, rows.value + from, words, err);
+			result = census_add(census, rows.row[i], rows.key + from, rows.value + from,
+					    words, err);
 			if (result != 0) {
 				dataset_place(ds, rows.row[i], place, sizeof place);
 				error_wrap(err, place);
@@ -585,7 +593,8 @@ static int write_model(const struct job *job, const struct dirs *dirs, const str
 		return -1;
 	layout_start(&layout, job->seed);
 	dirs_state(dirs, "layout", path);
-	if (model_layout(&spec, &layout, err) != 0 || has_memory(job, &spec, &layout, memory_mib, err) != 0)
+	if (model_layout(&spec, &layout, err) != 0 ||
+	    has_memory(job, &spec, &layout, memory_mib, err) != 0)
 		return -1;
 	return layout_write(&layout, path, err);
 }
@@ -663,8 +672,9 @@ static int count_files(const struct job *job, const struct dirs *dirs,
 	char index[DIRS_PATH_MAX];
 	struct row_syntax syntax;
 	struct counting counting = {.options = options};
-	struct rowfile_options o = {.index_dir = index,
-				    .making = {.keep = INDEX_KEEP, .progress = on_count, .arg = &counting}};
+	struct rowfile_options o = {
+		.index_dir = index,
+		.making = {.keep = INDEX_KEEP, .progress = on_count, .arg = &counting}};
 	int result = 0;
 	dirs_state(dirs, "index", index);
 	if (fs_make_dirs(index, err) != 0 || job_row_syntax(job, &syntax, err) != 0)
@@ -695,7 +705,8 @@ static int look_at_output(const char *dir, struct error *err)
 	for (struct dirent *e; d && result == 0 && (e = readdir(d));) {
 		size_t epoch = strspn(e->d_name, "0123456789");
 		const char *rest = e->d_name + epoch;
-		if (epoch > 0 && rest[0] == '-' && rest[1] && !rest[1 + strspn(rest + 1, "0123456789")])
+		if (epoch > 0 && rest[0] == '-' && rest[1] &&
+		    !rest[1 + strspn(rest + 1, "0123456789")])
 			result = error_set(err, ERROR_CONFIG, dir,
 					   "holds output of another job (%.80s): remove it, or name "
 					   "another directory", e->d_name);
@@ -873,9 +884,10 @@ static int check_init(const struct job *job, const struct dirs *dirs, int fresh,
 	if (fs_join(path, sizeof path, job->init, "MANIFEST", err) != 0)
 		return -1;
 	if (access(path, F_OK) != 0)
-		return error_set(err, ERROR_NOINPUT, job->init,
-				 "INIT: is no checkpoint, it has no MANIFEST; those of a job are in "
-				 "STATE/checkpoints/NUMBER");
+		return error_set(
+			err, ERROR_NOINPUT, job->init,
+			"INIT: is no checkpoint, it has no MANIFEST; those of a job are in "
+			"STATE/checkpoints/NUMBER");
 	return 0;
 }
 
@@ -971,7 +983,8 @@ int prepare_trial(const struct job *job, const struct dirs *dirs, const struct d
 /* ---- what runs ---- */
 
 struct running {
-	size_t nodes, parents; /* by their records: those that run, those of which the parent does */
+	size_t nodes,
+		parents; /* by their records: those that run, those of which the parent does */
 	size_t held;           /* locks of parents */
 	char id[OPTION_ID_MAX];
 	char lock[DIRS_PATH_MAX + 256]; /* one that is held */

@@ -22,7 +22,8 @@ struct prepare_options {
 	int running; /* nodes of the job run */
 	int fresh;   /* start over: an earlier run is put aside (fresh.h), when all is well */
 	int finished; /* of a trial: the run is over, and what it made is only compared */
-	uint64_t memory_mib; /* of the one machine that nodes start on; 0: there are others, or nodes run */
+	uint64_t memory_mib; /* of the one machine that nodes start on; 0: there are others, or
+				nodes run */
 	dataset_progress_fn *progress; /* or NULL */
 	void *progress_arg;
 };
@@ -39,18 +40,19 @@ int prepare(const struct job *job, const struct dirs *dirs,
 int prepare_trial(const struct job *job, const struct dirs *dirs, const struct dirs *trial,
 		  const struct prepare_options *options, struct prepared *out, struct error *err);
 
-/* Whether the keys that name columns go together, before any data are looked at; path is the job file,
- * for the place. */
+/* Whether the keys that name columns go together, before any data are looked at; path is the job
+ * file, for the place. */
 int prepare_columns(const struct job *job, const char *path, struct error *err);
 
-/* The same look as prepare() at a job whose run is over: whether what it made is what this file asks for. */
+/* The same look as prepare() at a job whose run is over: whether what it made is what this file
+ * asks for. */
 int prepare_finished(const struct job *job, const struct dirs *dirs, struct error *err);
 
 /* Whether anything of the job runs, by its records; id (OPTION_ID_MAX bytes) is one that does. */
 int prepare_running(const struct dirs *dirs, char *id);
-/* Waits until all that runs has its record: a trainctl that was killed as it started a node leaves one
- * without, for a moment. For who holds STATE/lock only. ERROR_TEMPFAIL: one neither starts nor ends for
- * so many seconds. */
+/* Waits until all that runs has its record: a trainctl that was killed as it started a node leaves
+ * one without, for a moment. For who holds STATE/lock only. ERROR_TEMPFAIL: one neither starts nor
+ * ends for so many seconds. */
 int prepare_settle(const struct dirs *dirs, double seconds, struct error *err);
 
 #endif

@@ -22,8 +22,8 @@ size_t spent_line(double seconds, char out[RECORD_LINE_MAX]);
 #define SPENT_EARLY "early" /* one of them: of a version that did not say which */
 
 /* Whether a finished job that was ended so (condition.h) has work left that this job file lets it
- * do: MAX_TIME is greater than what was spent, EVAL patience greater than it was; 0 is no limit. What a
- * trainer found enough is. */
+ * do: MAX_TIME is greater than what was spent, EVAL patience greater than it was; 0 is no limit.
+ * What a trainer found enough is. */
 int spent_goes_on(const struct job *job, const struct dirs *dirs, const char *ended);
 /* What ended it and what lets it go on, for people; "" for a job that trained all its samples. */
 #define SPENT_TEXT_MAX 200

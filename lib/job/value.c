@@ -315,8 +315,8 @@ static const char *separator_name(const char *text)
 	return text;
 }
 
-/* Converts value to its form in struct job, which may lie in plain; NULL: it is not of this kind, and
- * why is filled. */
+/* Converts value to its form in struct job, which may lie in plain; NULL: it is not of this kind,
+ * and why is filled. */
 static const char *text_of(struct job *job, const struct key_row *row, const char *value,
 			   char plain[MODEL_OPTION_TEXT_MAX], struct error *why)
 {

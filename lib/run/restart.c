@@ -68,8 +68,8 @@ static void restart_tell(struct sup_node *n, const char *reason)
 	sup_log(n->sup, RECORD("restart", F("id", n->id), F("reason", reason)));
 }
 
-/* Whether a checkpoint is made first, as the node's parameters end with it, so that all go back; or another
- * trainer is awaited, which gets them. */
+/* Whether a checkpoint is made first, as the node's parameters end with it, so that all go back; or
+ * another trainer is awaited, which gets them. */
 static int saves_first(const struct sup_node *n)
 {
 	return sup_takes_back(n) || sup_trainer_is_last(n) ||
@@ -191,15 +191,15 @@ static int restart_has_standbys(const struct supervisor *s)
 	return strcmp(s->job->standby, "on") == 0;
 }
 
-/* While parameters move, a part has no standby. If other servers or hosts were asked for, the servers
- * change hosts first. */
+/* While parameters move, a part has no standby. If other servers or hosts were asked for, the
+ * servers change hosts first. */
 static int wants_standby(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	int goes = sup_scale_goes(n);
 	return (goes || (restart_has_standbys(s) && !sup_turn_is(s, TURN_MOVE))) &&
-	       sup_scale_has_part(n) && !n->leaving && n->stage == STAGE_READY && !n->now.doomed && !n->restart.wanted &&
-	       !n->restart.next.runs && !sup_turn_is(s, TURN_REBALANCE);
+	       sup_scale_has_part(n) && !n->leaving && n->stage == STAGE_READY && !n->now.doomed &&
+	       !n->restart.wanted && !n->restart.next.runs && !sup_turn_is(s, TURN_REBALANCE);
 }
 
 static void standby_later(struct sup_node *n)
@@ -242,8 +242,9 @@ static int standby_is_wrong(struct sup_node *n)
 	struct sup_restart *r = &n->restart;
 	if (!r->stands || !r->next.runs || r->next.doomed || n->stage != STAGE_READY)
 		return 0;
-	if (sup_scale_goes(n) ? r->next.at != sup_host_choice(n)
-			      : !restart_has_standbys(n->sup) || !sup_host_standby_stays(n, r->next.at))
+	if (sup_scale_goes(n)
+		    ? r->next.at != sup_host_choice(n)
+		    : !restart_has_standbys(n->sup) || !sup_host_standby_stays(n, r->next.at))
 		return 1;
 	if (n->watch.seen.standby[0] || !sup_link_up(&n->watch_link))
 		r->stood_at = clock_mono();
@@ -273,8 +274,8 @@ void sup_standbys_step(struct supervisor *s)
 		if (standby_is_wrong(n))
 			kill_next(n);
 		else if (standby_is_to_replace(n) && n->watch.seen.standby[0])
-			sup_ask(&n->restart.question, &n->link, RECORD_BARE("stat"), standby_replaces,
-				NULL, n);
+			sup_ask(&n->restart.question, &n->link, RECORD_BARE("stat"),
+				standby_replaces, NULL, n);
 		if (!wants_standby(n))
 			continue;
 		if (left > 0)

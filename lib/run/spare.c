@@ -155,7 +155,8 @@ static void spare_answer(struct sup_node *n)
 {
 	struct request *rq = n->spare.rq;
 	n->spare.rq = NULL;
-	request_ok_record(rq, RECORD("ok", F("batch", sup_share(n)), F("rank", (uint64_t)sup_rank(n))));
+	request_ok_record(rq,
+			  RECORD("ok", F("batch", sup_share(n)), F("rank", (uint64_t)sup_rank(n))));
 }
 
 static void spare_take_place(struct sup_node *n, struct sup_node *dead)
@@ -207,7 +208,8 @@ static struct sup_node *find_missed(const struct supervisor *s)
 void sup_spares_step(struct supervisor *s)
 {
 	struct sup_node *missed, *spare;
-	while (!s->progress.all_done && (missed = find_missed(s)) && (spare = find_waiting(s, missed)))
+	while (!s->progress.all_done && (missed = find_missed(s)) &&
+	       (spare = find_waiting(s, missed)))
 		spare_take_place(spare, missed);
 	EACH_OF (n, s, sup_spares(s))
 		if (!n->spare.given_up && !s->progress.all_done)
