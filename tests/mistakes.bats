@@ -812,7 +812,7 @@ E
 @test "keys: without an effect with a TRAINER" {
 	transcript <<'E'
 $ printf '%s\n' JOB=x TRAINER=true SAMPLES=100 BATCH=16 CHECKPOINT=5,full:4,level:2,memory:on,keep:5 >t.env; trainctl check t.env --run-dir run 2>&1 >/dev/null
-trainctl: t.env:5: CHECKPOINT full, CHECKPOINT level, CHECKPOINT memory have no effect here: what is in a checkpoint is what the TRAINER saves
+trainctl: t.env:5: CHECKPOINT full, CHECKPOINT level have no effect here: what is in a checkpoint is what the TRAINER saves
 = 0
 $ trainctl check t.env --run-dir run -s TRAINER_KIND=each 2>&1 >/dev/null
 trainctl: t.env:5: CHECKPOINT, CHECKPOINT keep, CHECKPOINT full, CHECKPOINT level, CHECKPOINT memory have no effect here: commands of TRAINER_KIND=each and rows have no checkpoints
