@@ -1156,3 +1156,39 @@ assert (counts == 4).all(), counts'
 	grep -q '^summary job=counted state=done .* samples=300 .* restarts=2 .* repeated=0 ' counted.out
 	[ "$(cat run/state/logs/w*.log | grep -c '^rank [012] loaded [01]$')" -eq 3 ]
 }
+
+@test "a job: what a rank's memory holds is found, told, and kept to by its next process" {
+	need numpy
+	cat >memory.py <<-'END'
+		import os, sys, time, numpy, paceline
+		rows, first = 200, os.environ["RANK"] == "0"
+		model = {"w": numpy.zeros(rows, numpy.float32)}
+		def gradient(part):
+		    if first and len(part.rows) > 12: raise MemoryError
+		    one = numpy.zeros(rows, numpy.float32)
+		    one[part.rows] = 1
+		    return one
+		for batch in paceline.batches(state={"model": model}, sums=rows):
+		    time.sleep(0.01)
+		    parts = batch.compute(gradient) if batch.size else [model["w"]]
+		    print("parts", len(parts), "of", batch.size, flush=True)
+		    if first and batch.iteration > 7 and not os.path.exists("dead"):
+		        open("dead", "w").close()
+		        os.kill(os.getpid(), 9)
+		    model["w"] += paceline.allreduce(sum(parts), batch, 0.5)
+		assert (model["w"] == 6).all(), model
+		print("exact", flush=True)
+	END
+	printf '%s\n' JOB=memory SAMPLES=200 WORKERS=2 BATCH=40 EPOCHS=6 SYNC=allreduce CHECKPOINT=end \
+		"TRAINER='cd $T && exec $python memory.py'" >job.env
+	begin memory
+	ended "$SUPERVISOR"
+	cat memory.err
+	[ "$status" = 0 ]
+	grep -q '^summary job=memory state=done .* samples=1200 .* restarts=1 .* repeated=0 ' memory.out
+	[ "$(grep -c 'the memory is full: a batch is computed in parts of 10 rows at most' run/state/logs/w0.log)" -eq 1 ]
+	[ "$(grep -c 'the memory of w0 is full: more than 10 rows are computed in parts' run/state/logs/w0.log)" -eq 1 ]
+	[ "$(grep -c '^parts 2 of 20$' run/state/logs/w0.log)" -gt 7 ]
+	[ "$(grep -c '^parts 1 of 20$' run/state/logs/w1.log)" -gt 7 ]
+	[ "$(grep -c '^exact$' run/state/logs/w*.log | cut -d: -f2 | xargs)" = "1 1" ]
+}
