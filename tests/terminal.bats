@@ -283,3 +283,27 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 	not grep -q $'\e\[?1049h' screen
 	run -66 trainctl top -j nobody
 }
+
+@test "what the first rank of a trainer prints is shown, on a terminal only" {
+	command -v python3 >/dev/null || skip "no python3 here"
+	cat >prints.py <<-'END'
+		import os, paceline, sys, time
+		for batch in paceline.batches(state={}, collective=True):
+		    batch.rows
+		    if batch.iteration == 3: print("epoch\x1b[31m " * 2 + os.environ["RANK"])
+		    sys.stderr.write("\r%d%%" % (10 * batch.iteration))
+		    batch.done(1.0)
+		    time.sleep(0.01)
+		print("\naccuracy 0.93")
+	END
+	export PYTHONPATH=$PACELINE_ROOT/scripts/python
+	printf '%s\n' JOB=prints SAMPLES=300 WORKERS=2 BATCH=10 "TRAINER='exec python3 $T/prints.py'" >job.env
+	in_terminal 80 "trainctl run job.env --run-dir $T/run"
+	[ "$(cat status)" -eq 0 ]
+	[ "$(lines | grep -c '^w0: 20%epoch?\[31m epoch?\[31m 0')" -eq 1 ]
+	[ "$(lines | grep -c '^w0: 290%')" -eq 1 ]
+	[ "$(lines | grep -c '^w0: accuracy 0.93')" -eq 1 ]
+	not grep -q 'spent id=' screen
+	run -0 trainctl run job.env --run-dir "$T/run" --fresh
+	not grep -q 'w0: accuracy' <<<"$output"
+}

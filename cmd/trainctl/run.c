@@ -9,6 +9,7 @@
 #include "job/holder.h"
 #include "job/job.h"
 #include "job/jobs.h"
+#include "job/kind.h"
 #include "job/prepare.h"
 #include "job/spent.h"
 #include "proc/host_test.h"
@@ -21,10 +22,15 @@
 #include "wire/server.h"
 #include "record/record.h"
 
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define NAME PROGRAM " run"
 #define DRAW_SECONDS 0.9
+#define PRINTED_BYTES 16384 /* of what the first rank prints, each time that one looks */
+#define PRINTED_COLUMNS 1024
 #define LOW_TERMINAL 6 /* on a terminal with fewer lines the block has one line */
 
 static struct {
@@ -49,6 +55,65 @@ static void run_say(enum log_level level, const char *text, void *arg)
 	screen.width = 0; /* drawn again with the next tick */
 	snprintf(line, sizeof line, PROGRAM ": %s", text);
 	terminal_say(line);
+}
+
+/* ---- what the first rank prints ---- */
+
+static struct {
+	char path[DIRS_PATH_MAX]; /* its log; "": nobody looks */
+	off_t at;                 /* so much of it was shown, or was there before */
+} printed;
+
+static void printed_begin(const struct job *job, const struct dirs *dirs)
+{
+	struct stat st;
+	if (screen.terminal == TERMINAL_NONE || job_kind(job)->cut != CUT_SAVED)
+		return;
+	dirs_state(dirs, "logs/w0.log", printed.path);
+	printed.at = stat(printed.path, &st) == 0 ? st.st_size : 0;
+}
+
+/* A progress bar writes over its line: what it was last is shown. */
+static void printed_line(const char *line)
+{
+	char clean[PRINTED_COLUMNS], text[PRINTED_COLUMNS + 8];
+	const char *last = strrchr(line, '\r');
+	if (strncmp(line, "spent id=", 9) == 0)
+		return; /* its agent's */
+	text_clean(last ? last + 1 : line, clean, sizeof clean);
+	terminal_clear();
+	fflush(stdout);
+	screen.width = 0;
+	snprintf(text, sizeof text, "w0: %s", clean);
+	terminal_say(text);
+}
+
+/* Of what comes faster than a person reads, only the end. */
+static void show_printed(void)
+{
+	char text[PRINTED_BYTES + 1], *end;
+	struct stat st;
+	int fd = printed.path[0] ? open(printed.path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return;
+	int skips = fstat(fd, &st) == 0 && st.st_size > printed.at + PRINTED_BYTES;
+	if (skips || st.st_size < printed.at) /* it was cut off, too, when it was too long */
+		printed.at = skips ? st.st_size - PRINTED_BYTES : 0;
+	ssize_t got = pread(fd, text, PRINTED_BYTES, printed.at);
+	close(fd);
+	end = got > 0 ? memrchr(text, '\n', (size_t)got) : NULL;
+	if (!end)
+		return;
+	*end = '\0';
+	printed.at += end + 1 - text;
+	for (char *p = text; p; skips = 0) {
+		char *next = memchr(p, '\n', (size_t)(end - p));
+		if (next)
+			*next = '\0';
+		if (!skips)
+			printed_line(p);
+		p = next ? next + 1 : NULL;
+	}
 }
 
 static void course_of(const struct run_row *row, struct course *c)
@@ -95,6 +160,7 @@ static void run_draw(const struct run_row *row)
 static void run_on_tick(const struct run_row *row, void *arg)
 {
 	(void)arg;
+	show_printed();
 	if (screen.terminal == TERMINAL_FULL && (screen.width != terminal_width() ||
 						 clock_mono() - screen.shown >= DRAW_SECONDS))
 		run_draw(row);
@@ -316,8 +382,10 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 	/* MAX_TIME or EVAL patience ended the last run: this one goes on. */
 	dirs_state(dirs, "summary", path);
 	unlink(path);
+	printed_begin(job, dirs);
 	if (supervisor_run(&options, &result, err) != 0)
 		return -1;
+	show_printed();
 	if (record_first(&r, result.summary, strlen(result.summary), NULL) == 0)
 		tell_early(job, dirs, record_get(&r, "ended") ? record_get(&r, "ended") : "");
 	show_summary(result.summary);
