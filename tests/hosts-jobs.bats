@@ -104,3 +104,25 @@ at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 	exact "state/checkpoints/$(basename "$(tail -n 1 still.out | field checkpoint)")" 2000 20
 	not grep -q '^rollback ' state/job.log
 }
+
+# bats test_tags=long
+@test "ssh: a link that is cut is named as what the ranks of a sum wait for; no rank is blamed, and nobody goes back" {
+	command -v python3 >/dev/null || skip "no python3 here"
+	hosts_up -s
+	printf '%s\n' JOB=cut "TRAINER='exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 4000 0.02'" SAMPLES=4000 WORKERS=3 \
+		BATCH=60 EPOCHS=8 SYNC=allreduce HOSTS=h0,h1,h2 >job.env
+	sed -i "s|exec python3|cd /tmp; &|" job.env
+	start cut on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$T/state"
+	local job=$PID
+	wait_for 'on h0 trainctl status --run-dir /tmp/run 2>/dev/null | grep -q "^job .* samples-done=[1-9][0-9][0-9]"'
+	hosts_link h1 down
+	wait_for 'on h0 trainctl status --run-dir /tmp/run | grep "^node role=worker id=w0 " | grep -q "why=waits:%20r1%20on%20h1,%20or%20the%20way%20to%20it"'
+	wait_for 'grep -q "^waits .* stands still: .*h1, or the .* to it.* has not answered" state/job.log'
+	hosts_link h1 up
+	ended "$job"
+	cat cut.err
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 cut.out | field samples)" = 32000 ]
+	grep -q '^stood iteration=' state/job.log
+	not grep -q '^rollback \|^event role=worker .* kind=hung' state/job.log
+}

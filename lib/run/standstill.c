@@ -6,10 +6,12 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SHOWN_SECONDS 2.0 /* as view.c: a silence is no news before */
 #define LOG_SECONDS 5.0
+#define SLOW_LINK (1.0 / 3) /* of the median rate */
 
 const char *sup_who(const struct sup_node *n, char out[SUP_WHO_MAX])
 {
@@ -64,36 +66,53 @@ static int standstill_is_outside(const struct supervisor *s, char *out, size_t m
 			silent = n;
 	if (!silent)
 		return 0;
-	int far = silent->at != 0, heard = far && sup_host_of(silent)->heard >
-							  clock_mono() - silent->watch.pulse.silent;
-	snprintf(out, max, "%s%s%s has not answered for %s%s", sup_who(silent, who),
-		 silent->watch.motion.stopped > 0 ? ", which is stopped," : "",
-		 far && !heard ? ", or the link to it," : "",
+	int is_heard = sup_host_of(silent)->heard > clock_mono() - silent->watch.pulse.silent;
+	snprintf(out, max, "%s%s has not answered for %s%s", sup_who(silent, who),
+		 silent->watch.motion.stopped > 0 ? ", which is stopped,"
+		 : silent->at != 0 && !is_heard ? ", or the way to it (the link, fabricd there),"
+						 : "",
 		 human_wait(silent->watch.pulse.silent, time),
-		 heard ? ", and its host has" : "");
+		 silent->at != 0 && is_heard ? ", though its host has" : "");
 	return 1;
+}
+
+/* The host whose link is much slower than the median one; NULL: none is, as far as is known. */
+static const struct sup_host *standstill_link(const struct supervisor *s, double *rate)
+{
+	const struct network_link **all = calloc(s->hosts.count, sizeof *all);
+	const struct sup_host *slowest = NULL;
+	size_t count = 0;
+	*rate = INFINITY;
+	if (!all)
+		return NULL;
+	EACH_HOST (h, s, s->hosts.first) {
+		double known = fmax(h->network.out.rate, h->network.in.rate);
+		if (!h->network.world)
+			continue;
+		all[count++] = &h->network;
+		if (known < *rate) {
+			*rate = known;
+			slowest = h;
+		}
+	}
+	int is_slow = *rate < SLOW_LINK * network_median(all, count);
+	free(all);
+	return is_slow ? slowest : NULL;
 }
 
 /* All have pushed, and all that could add it up answers. */
 static void standstill_sum(const struct supervisor *s, char *out, size_t max)
 {
 	char time[HUMAN_MAX], rate[HUMAN_MAX];
-	const struct sup_host *slowest = NULL;
-	double least = INFINITY;
+	double least;
 	if (s->hosts.count < 2)
 		return;
-	EACH_HOST (h, s, s->hosts.first) {
-		double known = fmax(h->network.out.rate, h->network.in.rate);
-		if (h->network.world && known < least) {
-			least = known;
-			slowest = h;
-		}
-	}
+	const struct sup_host *slowest = standstill_link(s, &least);
 	int len = snprintf(out, max, "the sum of iteration %llu is on its way between the hosts for %s",
 			   (unsigned long long)s->standstill.iteration,
 			   human_wait(clock_mono() - s->standstill.since, time));
 	if (slowest && len > 0 && (size_t)len < max)
-		snprintf(out + len, max - (size_t)len, "; %s has the slowest link (%s/s)",
+		snprintf(out + len, max - (size_t)len, "; %s has a slow link (%s/s)",
 			 slowest->place->host, human_bytes(least, rate));
 }
 
@@ -136,11 +155,13 @@ void sup_standstill_tick(struct supervisor *s)
 	if (w->since > 0 && clock_mono() - w->since >= SHOWN_SECONDS &&
 	    !standstill_is_outside(s, w->why, sizeof w->why) && waiting == members && members > 0)
 		standstill_sum(s, w->why, sizeof w->why);
-	if (w->why[0] && !w->told[0] && clock_mono() - w->since >= LOG_SECONDS) {
-		memcpy(w->told, w->why, sizeof w->told);
+	if (!w->why[0] || clock_mono() - w->since < LOG_SECONDS)
+		return;
+	if (!w->told[0])
 		sup_note(s, "waits", "iteration %llu stands still: %s",
 			 (unsigned long long)w->iteration, w->why);
-	}
+	if (!w->told[0] || s->hosts.count < 2 || sup_fabric_is_there(s))
+		memcpy(w->told, w->why, sizeof w->told); /* more may be known by now */
 }
 
 void sup_standstill_of(const struct sup_node *n, char *out, size_t max)
