@@ -127,7 +127,8 @@ struct lead {
 	struct trainer_seen *seen; /* what agents report about their trainers */
 	struct {
 		struct timer *late, *lost;
-		uint64_t due; /* what a settle waits for: gate_state_due() */
+		uint64_t due;   /* what a settle waits for: gate_state_due() */
+		double seconds; /* at most so long */
 	} states; /* of members whose gradients replicas sum */
 	struct silents *silents; /* NULL: members are not watched */
 	struct cutting cut;

@@ -19,7 +19,9 @@
 #include <string.h>
 
 #define SAVED_SECONDS 1800.0 /* for the slowest, as for a part */
-#define STATE_SECONDS 60.0 /* that a settle waits for a state on its way to a member */
+#define STATE_SECONDS 60.0 /* that a settle waits for a state on its way to a member; after one that was late
+			     * twice as long, or a large one would never be there, up to: */
+#define STATE_SECONDS_MAX 480.0 /* an agent waits 600 s for the answer to a push */
 #define LOST_SECONDS 10.0  /* in which one comes back who has the state that all others lack */
 
 struct told {
@@ -101,8 +103,11 @@ static void lead_states_on_late(void *lead)
 	struct lead *l = lead;
 
 	log_say(LOG_LEVEL_WARNING, "the state for those who join was not there in %.0f s: the others go "
-				   "on", STATE_SECONDS);
+				   "on", l->states.seconds);
 	gate_state_late(l->gate);
+	l->states.due = 0;
+	if (l->states.seconds < STATE_SECONDS_MAX)
+		l->states.seconds *= 2.0;
 	lead_pump(l);
 }
 
@@ -119,8 +124,10 @@ void lead_states_look(struct lead *l)
 {
 	uint64_t due = gate_state_due(l->gate);
 
+	if (due != l->states.due && (l->states.due || l->states.seconds <= 0.0))
+		l->states.seconds = STATE_SECONDS; /* the last one was there in time */
 	if (due != l->states.due && due)
-		timer_set(l->states.late, STATE_SECONDS);
+		timer_set(l->states.late, l->states.seconds);
 	else if (due != l->states.due)
 		timer_stop(l->states.late);
 	l->states.due = due;
