@@ -119,14 +119,15 @@ static void print_hosts(const struct supervisor *s, FILE *out)
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		int is_avoided = sup_host_is_avoided(h);
-		if (h->state == HOST_NONE || (i == 0 && !is_avoided && h->leave_by <= 0))
+		int leaves_by = h->use == HOST_LEAVES && h->leave_by > 0;
+		if (h->state == HOST_NONE || (i == 0 && !is_avoided && !leaves_by))
 			continue;
 		struct record_out *o = RECORD(
 			"host", F("name", h->place->host), F("gone", h->state == HOST_GONE),
 			F("world", h->in_world),
 			is_avoided ? F_SECONDS("avoided", clock_epoch() + h->avoided - clock_mono())
 				   : F_NONE,
-			h->leave_by > 0
+			leaves_by
 				? F_SECONDS("leave-by", clock_epoch() + h->leave_by - clock_mono())
 				: F_NONE);
 		if (sup_is_more_host(h))
