@@ -261,6 +261,8 @@ void lead_rebalance_stop(struct lead *l);
 
 /* lead_requests.c */
 int lead_who(struct request *rq, struct gate_who *who, struct error *err); /* without its token */
+/* Whether it is of a member of this life of the job; else rq was answered. */
+int lead_is_of_member(const struct lead *l, struct request *rq, const struct gate_who *who);
 void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss);
 
 #endif

@@ -35,6 +35,15 @@ int lead_who(struct request *rq, struct gate_who *who, struct error *err)
 		       : 0;
 }
 
+int lead_is_of_member(const struct lead *l, struct request *rq, const struct gate_who *who)
+{
+	if (who->incarnation == l->options.gate.incarnation &&
+	    gate_is_member(l->gate, who->worker, who->generation))
+		return 1;
+	request_err(rq, "no-member", "%s is not of this generation", who->worker);
+	return 0;
+}
+
 static void member_event(struct request *rq, struct lead *l,
 			 void (*event)(struct gate *g, const struct gate_who *who))
 {
@@ -182,11 +191,8 @@ static void requests_on_report(struct request *rq, void *lead)
 		request_bad(rq, &err);
 		return;
 	}
-	if (who.incarnation != l->options.gate.incarnation ||
-	    !gate_is_member(l->gate, who.worker, who.generation)) {
-		request_err(rq, "no-member", "%s is not of this generation", who.worker);
+	if (!lead_is_of_member(l, rq, &who))
 		return;
-	}
 	struct record_out *o = RECORD("report", F("worker", who.worker),
 				      F("iteration", gate_iteration(l->gate)), F("values", values));
 	size_t len = record_end(o, NULL);

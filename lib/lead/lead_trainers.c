@@ -287,11 +287,8 @@ void lead_on_trainer(struct request *rq, void *lead)
 		request_bad(rq, &err);
 		return;
 	}
-	if (who.incarnation != l->options.gate.incarnation ||
-	    !gate_is_member(l->gate, who.worker, who.generation)) {
-		request_err(rq, "no-member", "%s is not of this generation", who.worker);
+	if (!lead_is_of_member(l, rq, &who))
 		return;
-	}
 	t = seen_get(l, who.worker);
 	if (!t) {
 		request_err(rq, "no-memory", NULL);

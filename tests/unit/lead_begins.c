@@ -13,26 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static char text[8192];
-
-static int stop_and_forget(void **state)
-{
-	text[0] = '\0';
-	return stop(state);
-}
-#define TEST(name) cmocka_unit_test_teardown(name, stop_and_forget)
-
-static void add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static void add(const char *fmt, ...)
-{
-	size_t len = strlen(text);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text + len, sizeof text - len, fmt, ap);
-	va_end(ap);
-}
+#define TEST(name) cmocka_unit_test_teardown(name, stop)
 
 /* Parts there are none, and shardd takes everything at once. */
 static void collect(void)
@@ -78,9 +59,7 @@ static void collect(void)
 static void expect_at(int line, const char *expected)
 {
 	collect();
-	if (strcmp(text, expected) != 0)
-		fail_msg("line %d:\n%s--- expected:\n%s", line, text, expected);
-	text[0] = '\0';
+	expect_said(line, happened, expected);
 }
 #define expect(expected) expect_at(__LINE__, expected)
 
@@ -142,7 +121,7 @@ static void two(void)
 	push("w1", 1, 1, 0, 30);
 	collect();
 	assert_int_equal(gate_iteration(gate), 1);
-	text[0] = '\0';
+	happened[0] = '\0';
 	token = 0;
 }
 
@@ -186,7 +165,7 @@ static void what_has_begun_is_trained_when_it_is_enough(void **state)
 	begin("w0", 1, 1, 10);
 	begin("w1", 1, 1, 30);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	enough("w0");
 	expect("3 enough, ok \n");
 	push("w0", 1, 2, 1, 10);
@@ -228,7 +207,7 @@ static void the_supervisor_says_enough_without_a_barrier(void **state)
 	enter("w1", 1, 0);
 	begin("w1", 1, 0, 0);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	enough(NULL);
 	expect("4 ok \n3 enough, ok iteration=0 members=0 samples=0 wait=1\n");
 	push("w0", 1, 1, 0, 10);
@@ -290,7 +269,7 @@ static void who_goes_is_waited_for_no_longer(void **state)
 	enter("w1", 1, 0);
 	begin("w0", 1, 0, 10);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	closed("w1");
 	expect("3 ok iteration=0 members=1 samples=10\n");
 }
@@ -302,7 +281,7 @@ static void a_begin_behind_the_push_waits_for_the_others(void **state)
 	begin("w0", 1, 1, 10);
 	begin("w1", 1, 1, 30);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	begin("w0", 1, 2, 5); /* it has not pushed */
 	expect("3 err bad-request: iteration 1 is open\n");
 	push("w0", 1, 2, 1, 10);
@@ -323,7 +302,7 @@ static void a_cut_is_before_a_begin_that_came_early(void **state)
 	begin("w0", 1, 1, 10);
 	begin("w1", 1, 1, 10);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	push("w0", 1, 2, 1, 10);
 	begin("w0", 1, 2, 10);
 	gate_cut(gate, ++token);
@@ -346,7 +325,7 @@ static void an_action_undoes_what_was_said_early(void **state)
 	begin("w0", 1, 1, 10);
 	begin("w1", 1, 1, 10);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	assert_int_equal(gate_act(gate, act, sizeof act - 1, 0, ++token, &err), 0);
 	push("w0", 1, 2, 1, 10);
 	begin("w0", 1, 2, 10);
@@ -370,7 +349,7 @@ static void an_action_undoes_what_is_said_early_and_comes_late(void **state)
 	begin("w0", 1, 1, 10);
 	begin("w1", 1, 1, 10);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	assert_int_equal(gate_act(gate, act, sizeof act - 1, 0, ++token, &err), 0);
 	push("w0", 1, 2, 1, 10);
 	push("w1", 1, 2, 1, 10);
@@ -390,12 +369,12 @@ static void who_goes_takes_an_early_begin_with_it(void **state)
 	begin("w0", 1, 1, 10);
 	begin("w1", 1, 1, 10);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	push("w0", 1, 2, 1, 10);
 	begin("w0", 1, 2, 10);
 	closed("w0");
 	collect();
-	assert_non_null(strstr(text, "4 err fenced"));
+	assert_non_null(strstr(happened, "4 err fenced"));
 }
 
 static void a_cut_is_at_the_barrier(void **state)
@@ -470,14 +449,14 @@ static void who_goes_while_shardd_saves_is_in_no_cut(void **state)
 	expect("save\n");
 	closed("w1");
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	gate_saved(gate);
 	collect();
-	assert_null(strstr(text, "cut 1:"));
-	assert_non_null(strstr(text, "2 err cut: w1 left with parameters that were not saved"));
+	assert_null(strstr(happened, "cut 1:"));
+	assert_non_null(strstr(happened, "2 err cut: w1 left with parameters that were not saved"));
 	gate_cut(gate, ++token);
 	collect();
-	assert_non_null(strstr(text, "4 err cut: w1 left with"));
+	assert_non_null(strstr(happened, "4 err cut: w1 left with"));
 }
 
 /* Its push is on its way to shardd, and is settled when it has gone. */
@@ -495,7 +474,7 @@ static void what_is_settled_when_a_member_has_gone_is_in_no_cut(void **state)
 	collect();
 	enter("w1", 2, 2);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	token = 0;
 	begin("w0", 1, 1, 10);
 	begin("w1", 2, 1, 30);
@@ -503,7 +482,7 @@ static void what_is_settled_when_a_member_has_gone_is_in_no_cut(void **state)
 	push("w0", 1, 2, 1, 10);
 	push("w1", 2, 2, 1, 30);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	token = 0;
 	gate_cut(gate, ++token);
 	expect("1 err cut: w1 left with parameters that were not saved: go back to a "
@@ -540,7 +519,7 @@ static void a_second_life_has_not_what_the_first_one_trained(void **state)
 	enter("w1", 2, 2);
 	gate_cut(gate, ++token);
 	collect();
-	assert_non_null(strstr(text, "2 err cut: w1 left with parameters that were not saved"));
+	assert_non_null(strstr(happened, "2 err cut: w1 left with parameters that were not saved"));
 }
 
 static void a_wrong_number_of_ranks_goes_with_who_said_it(void **state)
@@ -554,7 +533,7 @@ static void a_wrong_number_of_ranks_goes_with_who_said_it(void **state)
 	enter("w1", 1, 2);
 	begin("w0", 2, 0, 10);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	begin("w1", 1, 0, 10);
 	expect("5 ok iteration=0 members=2 samples=20\n6 ok iteration=0 members=2 samples=20\n");
 }
@@ -582,7 +561,7 @@ static void without_a_barrier_each_hears_of_a_cut_with_its_next_answer(void **st
 	begin("w1", 1, 0, 0); /* has nothing: it waits here */
 	push("w0", 1, 1, 0, 10);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	gate_cut(gate, ++token);
 	expect("save\n");
 	push("w0", 1, 2, 1, 10);
@@ -602,7 +581,7 @@ static void an_idle_member_holds_up_nobody_under_ssp(void **state)
 	push("w0", 1, 1, 0, 10);
 	push("w0", 1, 2, 1, 10);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	push("w0", 1, 3, 2, 10);
 	expect("6 ok iteration=3 applied=1\n");
 	begin("w1", 1, 0, 10);

@@ -15,26 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char text[8192];
 static int hold_is_told; /* 0: the servers have everything, and it is not looked at */
 
 static int stop_and_forget(void **state)
 {
 	hold_is_told = 0;
-	text[0] = '\0';
 	return stop(state);
-}
-
-static void add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static void add(const char *fmt, ...)
-{
-	size_t len = strlen(text);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text + len, sizeof text - len, fmt, ap);
-	va_end(ap);
 }
 
 static void add_effect(const struct gate_effect *e)
@@ -141,15 +127,13 @@ static void collect(void)
 static void pass(void)
 {
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 }
 
 static void expect_at(int line, const char *expected)
 {
 	collect();
-	if (strcmp(text, expected) != 0)
-		fail_msg("line %d:\n%s--- expected:\n%s", line, text, expected);
-	text[0] = '\0';
+	expect_said(line, happened, expected);
 }
 #define expect(expected) expect_at(__LINE__, expected)
 
@@ -1041,9 +1025,9 @@ static void say_debt(const struct gate_member *m, void *arg)
 
 static void debts(const char *want)
 {
-	text[0] = '\0';
+	happened[0] = '\0';
 	gate_members(gate, say_debt, NULL);
-	assert_string_equal(text, want);
+	assert_string_equal(happened, want);
 }
 
 /* Whoever was let in or answered owes a push; who pushed, joins or has ended waits himself. */
@@ -1107,9 +1091,9 @@ static void members_are_told_in_order(void **state)
 	(void)state;
 	pair((struct gate_options){0});
 	join("w1", 5);
-	text[0] = '\0';
+	happened[0] = '\0';
 	gate_members(gate, say_member, NULL);
-	assert_string_equal(text, "w1/5 1 joining\nw2/1 1 active\nw10/1 1 active\n");
+	assert_string_equal(happened, "w1/5 1 joining\nw2/1 1 active\nw10/1 1 active\n");
 	assert_int_equal(gate_active(gate), 2);
 	assert_int_equal(gate_iteration(gate), 1);
 }

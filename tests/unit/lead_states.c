@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char text[8192];
 static size_t deaf; /* a replica that sums nothing; 9: none */
 static int slow;    /* shardd does not answer settles */
 static uint64_t asked, round_now;
@@ -28,24 +27,12 @@ static int stop_and_forget(void **state)
 {
 	memset(pushed, 0, sizeof pushed);
 	members = 0;
-	text[0] = '\0';
+	happened[0] = '\0';
 	slow = 0;
 	deaf = 9;
 	return stop(state);
 }
 #define TEST(name) cmocka_unit_test_teardown(name, stop_and_forget)
-
-static void add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static void add(const char *fmt, ...)
-{
-	size_t len = strlen(text);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text + len, sizeof text - len, fmt, ap);
-	va_end(ap);
-}
 
 static void add_answer(const struct gate_effect *e)
 {
@@ -120,10 +107,10 @@ static void collect(void)
 /* Rounds and attempts, which begin with the term, as #NUMBER. */
 static void expect_at(int line, const char *expected)
 {
-	char out[sizeof text], *at = out;
+	char out[sizeof happened], *at = out;
 
 	collect();
-	for (char *from = text; *from;) {
+	for (char *from = happened; *from;) {
 		char *behind = from + 1;
 		unsigned long long number = *from >= '0' && *from <= '9' ? strtoull(from, &behind, 10) : 0;
 		if (number >> 32)
@@ -133,9 +120,7 @@ static void expect_at(int line, const char *expected)
 		from = behind;
 	}
 	*at = '\0';
-	if (strcmp(out, expected) != 0)
-		fail_msg("line %d:\n%s--- expected:\n%s", line, out, expected);
-	text[0] = '\0';
+	expect_said(line, out, expected);
 }
 #define expect(expected) expect_at(__LINE__, expected)
 
@@ -316,7 +301,7 @@ static void filled(void)
 	push("w0", 1, 2, 10);
 	push("w1", 1, 2, 10);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 }
 
 static void a_second_joiner_gets_the_same_state(void **state)
@@ -411,7 +396,7 @@ static void when_the_giver_fails_another_gives(void **state)
 	push("w0", 1, 2, 10);
 	push("w1", 1, 2, 10);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	give("w0", 3, 1);
 	expect("10 ok \nsettle 2\napply 2\n8 ok iteration=3 applied=1 samples=20 "
 	       "round=#4\n9 give 5 at 3 ok iteration=3 applied=1 samples=20 "
@@ -580,7 +565,7 @@ static void the_last_gives_before_it_leaves_after_its_end(void **state)
 	enter("w0", 2, NONE);
 	leave("w1");
 	collect();
-	assert_non_null(strstr(text, "12 give"));
+	assert_non_null(strstr(happened, "12 give"));
 }
 
 static void one_that_has_ended_gives_too(void **state)
@@ -610,7 +595,7 @@ static void who_was_put_out_does_not_end(void **state)
 	expect("5 err fenced: not a member\n");
 	enter("w0", 2, 1);
 	collect();
-	text[0] = '\0';
+	happened[0] = '\0';
 	struct gate_who w = who("w0", 2);
 	gate_end(gate, &w);
 	end("w1");
