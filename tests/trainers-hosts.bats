@@ -140,3 +140,21 @@ one_job() {
 	[ "$(last own.out repeated)" = 0 ]
 	[ "$(counts "$(last own.out checkpoint)")" = "4 600" ]
 }
+
+@test "SYNC=allreduce: a spare on another host takes the place of a rank that died; all are exact" {
+	hosts_up -s
+	mkdir ranks
+	printf '%s\n' JOB=spare SAMPLES=600 WORKERS=2,spares:1 BATCH=20,shard:4 EPOCHS=5 HOSTS=h0,h1,h2 SYNC=allreduce \
+		"TRAINER='cd $T/ranks && exec python3 $PACELINE_ROOT/tests/counting-trainer.py 600 0.02'" >job.env
+	begin_on_h0 spare "$T/state"
+	wait_for 'came_to 200'
+	wait_for 'in_status "^node role=spare id=s0 state=up .* section=wait .* host=h2"'
+	on h1 pkill -9 -f 'agent --id w1 '
+	wait_for 'in_status "^node role=worker id=s0 state=up .* host=h2"'
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '^rollback ' state/job.log)" -eq 0 ]
+	[ "$(last spare.out samples)" = 3000 ]
+	[ "$(ls ranks | tr '\n' ' ')" = "s0.counts w0.counts " ]
+	[ "$(sort -u ranks/*)" = 5 ]
+}
