@@ -14,6 +14,8 @@ ranks_job() {
 
 # node ID ROLE: it is up, and has this role.
 node() { in_status "^node role=$2 id=$1 state=up "; }
+# began ID LIFE: this process of it is a rank that trains.
+began() { grep -q "^event role=worker id=$1 kind=ready life=$2 " run/state/job.log; }
 trainer_of() { cat "/proc/$(pid_of "$1")/task/$(pid_of "$1")/children" 2>/dev/null; }
 
 # went_back N: so often all have gone back to a checkpoint; a job that goes on begins with one.
@@ -45,6 +47,30 @@ all_exact() {
 	[ "$(logged '^spare id=s0 for=w1 ')" = 1 ]
 }
 
+@test "ranks: a spare whose trainer is stopped is not taken, and is one again when it goes on" {
+	sockets() { ls -l "/proc/$(pid_of s0)/fd" | grep -c socket; }
+	ranks_job WORKERS=2,spares:1 EPOCHS=1000 RESTARTS=shard:never
+	begin first
+	wait_for 'came_to 100'
+	wait_for 'node s0 spare'
+	wait_for '[ "$(sockets)" -ge 4 ]'
+	local asked
+	asked=$(sockets)
+	kill -STOP "$(trainer_of s0)"
+	wait_for '[ "$(sockets)" -lt '"$asked"' ]'
+	kill -9 "$(pid_of w1)"
+	wait_for 'began w1 1'
+	kill -CONT "$(trainer_of s0)"
+	wait_for '[ "$(sockets)" -ge '"$asked"' ]'
+	kill -9 "$(pid_of w1)"
+	wait_for 'node s0 worker'
+	touch counts/enough
+	wait $SUPERVISOR
+	[ "$(logged '^spare ')" -eq 1 ]
+	went_back 0
+	cmp counts/w0.counts counts/s0.counts
+}
+
 @test "ranks: a spare waits while lead, replica and trainctl die, and it becomes rank 0: it is told so" {
 	ranks_job WORKERS=2,spares:1 RESTARTS=shard:never
 	begin first
@@ -65,9 +91,6 @@ all_exact() {
 	all_exact second.out 's0.counts w1.counts '
 	grep -q '^rank 0$' run/state/logs/s0.log
 }
-
-# began ID LIFE: this process of it is a rank that trains.
-began() { grep -q "^event role=worker id=$1 kind=ready life=$2 " run/state/job.log; }
 
 @test "ranks: SIGTERM to an agent, its trainer, both, and to trainctl: nothing is trained twice" {
 	ranks_job EPOCHS=6

@@ -93,6 +93,7 @@ int agent_look(struct agent *a, struct error *err)
 		l->seen.state[0] = l->seen.wchan[0] = '\0';
 	} else if (now >= agent_look_due(a)) {
 		agent_look_now(a, now);
+		spare_close(&a->spare); /* a trainer that waits for a place says next again at once */
 	}
 	if (is_its_turn(a) && now - l->waits_at > WAITS_SECONDS)
 		l->seen.waits = 0;
