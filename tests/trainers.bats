@@ -2,7 +2,10 @@
 load helper
 
 trainer=$PACELINE_ROOT/tests/fault/counting_trainer.py
-needs_python() { command -v python3 >/dev/null || skip "no python3 here"; }
+needs_python() {
+	command -v python3 >/dev/null || skip "no python3 here"
+	ln -sf "$BATS_TEST_DIRNAME/emulated_device.py" . # for copies of trainers
+}
 
 # each_job COMMAND [KEY=VALUE]...: 1,000 samples in shards of 20
 each_job() {
