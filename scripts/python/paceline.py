@@ -576,7 +576,7 @@ class Batches:
         return not (isinstance(self._sums, _Gradients) and self._sums._announced)
 
     def _begin_anew(self) -> None:
-        things = list(self._state._objects.values()) if self._state is not None else []
+        things = list(self._state._objects().values()) if self._state is not None else []
         if isinstance(self._sums, _Gradients):
             self._sums.begin_anew()
         for thing in things:
