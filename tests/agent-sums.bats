@@ -286,3 +286,40 @@ under_way() {
 	cmp w0.counts w1.counts
 	[[ $(ask shardd.sock stat) != *" todo=0 "* ]]
 }
+
+@test "what a trainer says out of turn ends it, names the line, and harms no other rank; nobody shrinks shared memory" {
+	cat >says.py <<-'P'
+		import os, sys
+		reads = os.fdopen(int(os.environ["PACELINE_IN"]), "rb")
+		def say(words): os.write(int(os.environ["PACELINE_OUT"]), words)
+		def hear():
+		    while True:
+		        line = reads.readline()
+		        if not line or line.startswith((b"ok", b"err")): return line
+		def begin():
+		    say(b"sums floats=2000\n")
+		    file = open(hear().split(b"path=")[1].split()[0], "r+b")
+		    say(b"next empty=1\n")
+		    while hear().startswith(b"ok state=wait"): say(b"next empty=1\n")
+		    return file
+		exec(sys.argv[1])
+		hear()
+	P
+	queue
+	replica
+	lead
+	rank w0 0.05
+	wait_for 'came 3'
+	says() { run -"$1" timeout 20 agent --id h --shards shardd.sock --lead lead.sock --replica r0.sock --batch 20 -- python3 says.py "$2"; }
+	says 65 'begin(); say(b"next\n")'
+	[[ $output == *"PACELINE_OUT:"*"'next' before 'sum': each trainer says it for each batch"* ]]
+	says 65 'say(b"sums floats=2000\n"); hear(); say(b"sum\n")'
+	[[ $output == *"PACELINE_OUT:2: 'sum', but no batch is under way"* ]]
+	says 65 'begin(); say(b"final begin=1 count=18446744073709551615\n")'
+	[[ $output == *"count=: 18446744073709551615 is not in 1..1999"* ]]
+	says 78 'say(b"sums floats=1099511627776\n")'
+	[[ $output == *"floats=1099511627776, but another rank has said floats=2000"* ]]
+	says 1 'file = begin(); os.ftruncate(file.fileno(), 0)'
+	[[ $output == *"PermissionError"* ]]
+	ends_exact 1 w0
+}

@@ -136,8 +136,12 @@ static int on_next(struct agent *a, struct error *err)
 	struct error why = {0};
 	a->look.seen.pauses = 0;
 	if (a->given)
-		return agent_broken(
-			a, "order", "'next' before 'step' has said that the batch is trained", err);
+		return agent_broken(a, "order",
+				    a->options.replica
+					    ? "'next' before 'sum': each trainer says it for each batch, also "
+					      "for one of no rows"
+					    : "'next' before 'step' has said that the batch is trained",
+				    err);
 	if (a->options.replica && a->sums.floats == 0)
 		return agent_broken(a, "order", "'next' before 'sums' (SYNC=allreduce)", err);
 	if (record_u64_opt(&a->record, "empty", 0, 1, &empty, &why) != 0)
@@ -177,7 +181,7 @@ static int on_step(struct agent *a, struct error *err)
 	if (!a->given)
 		return agent_broken(a, "order",
 				    a->options.replica
-					    ? "'sum', but all batches are done already"
+					    ? "'sum', but no batch is under way"
 					    : "'step', but all batches are done already",
 				    err);
 	*push = (struct exchange_push){.size = agent_batch_size(a), .time = now - a->given_at};
