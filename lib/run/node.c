@@ -374,7 +374,8 @@ static void say_end(const struct sup_node *n, char *out, size_t max)
 	char waits[RUN_WAITS_MAX];
 	end_text(&n->end, out, max);
 	size_t len = strlen(out);
-	snprintf(out + len, max - len, "%s%s", n->said[0] ? ": " : "", n->said);
+	if (n->said[0] && !sup_trainer_is_judged(n)) /* else only the one that failed first is told of */
+		snprintf(out + len, max - len, ": %s", n->said);
 	if (!sup_room_is_none(n->sup, 0))
 		return;
 	sup_waits(n->sup, waits, sizeof waits);
