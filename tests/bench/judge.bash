@@ -123,6 +123,7 @@ judge_limits() {
 		ranks-change ledger > 1 -
 		ranks-change over-noise < 2 -
 		ranks-change repeated < 0 -
+		ranks-iteration ratio < 1 -
 		ranks-kill again < 0 0
 		ranks-kill ledger > 1 1
 		ranks-kill repeated < 0 0
