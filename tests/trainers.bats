@@ -510,7 +510,7 @@ stopping_job() {
 		"$BATS_TEST_DIRNAME/counting-trainer.py" >enough.py
 	mkdir behind
 	printf '%s\n' JOB=stops SAMPLES=600 WORKERS=3 BATCH=20,shard:4 EPOCHS=200 SYNC=allreduce \
-		"TRAINER='cd $T/behind && PYTHONPATH=$BATS_TEST_DIRNAME exec python3 $T/enough.py 600 0.01'" >job.env
+		"TRAINER='cd $T/behind && exec python3 $T/enough.py 600 0.01'" >job.env
 	run_job >out 2>err
 	[ "$(last out ended)" = enough ]
 	[ "$(last out restarts)" -eq 0 ]
@@ -614,7 +614,7 @@ def take(path): counts["batches"] = int(open(path + "/counts").read())' stopping
 	echo 'os.path.exists("mended") or os.rename(NAME + ".counts", NAME + ".first") or NAME == "w2" and sys.exit(1)' >>fails.py
 	mkdir behind
 	printf '%s\n' JOB=stops SAMPLES=600 WORKERS=3 BATCH=20,shard:4 EPOCHS=200 SYNC=allreduce \
-		"TRAINER='cd $T/behind && PYTHONPATH=$BATS_TEST_DIRNAME exec python3 $T/fails.py 600 0.01'" >job.env
+		"TRAINER='cd $T/behind && exec python3 $T/fails.py 600 0.01'" >job.env
 	run -1 run_job
 	[ "$(grep -c 'w2 has ended with exit status 1 after all was trained' <<<"$output")" -eq 3 ]
 	[ "$(grep -c 'runs again in all$' <<<"$output")" -eq 2 ]
