@@ -391,7 +391,7 @@ SGD='--optimizer sgd --lr 1'
 	answered w '^err code=bad-request.*no parameters here'
 	push w w0 8 "$NAN4"
 	sum l 4 8 w0
-	answered l "^diverged worker=w0 generation=1	the gradient of parameter float\[1\] is nan"
+	answered l "^summed worker=w0 generation=1 sequence=9 count=1	float 1 of its gradient is nan"
 	# Nobody trained.
 	apply l 8 5 0 0
 	answered l '^ok iteration=9$'
@@ -570,9 +570,9 @@ END
 	push w w0 5 "$G1234"
 	pkill -STOP -f "^[^ ]*fabricd --run-dir $T/a "
 	REPLICAS=r0,r1 sum l 10 5 w0:1:r0 w1:1:r1
-	sum n 11 5 w0
+	sum l 11 5 w0 # by the same connection, so that it comes after that
 	answered l '^err code=stale.*11'
-	not grep -q 'round=11' n.answers
+	not grep -q 'round=11' l.answers
 	pkill -KILL -f "^[^ ]*fabricd --run-dir $T/a "
-	answered n '^ok round=11$'
+	answered l '^ok round=11$'
 }
