@@ -6,6 +6,14 @@ set +o posix
 unset OPENBLAS_VERBOSE # lines of the library in the standard error that is compared
 export LC_ALL=C # od, awk and bash write 0,5 elsewhere
 
+# An awk that sees each line when it comes: mawk reads a pipe in blocks, that is, too late, unless it is told.
+line_awk() {
+	case $(awk -W version 2>&1 </dev/null) in
+	mawk*) awk -W interactive "$@" ;;
+	*) awk "$@" ;;
+	esac
+}
+
 # Whether a process is of the test whose directory is $T. One that has ended gives its number back, and on
 # a busy machine it is soon another's: that of another test even.
 ours() {

@@ -6,6 +6,7 @@
 # KEY is at least (>) or at most (<) FULL; SHORT with --short, beside whatever else the machine does. -: any.
 . "${BASH_SOURCE[0]%/*}/../usage.bash"
 [ -z "${PACELINE_JUDGED-}" ] || return 0
+. "${BASH_SOURCE[0]%/*}/../environment.bash"
 judge_limits() {
 	cat <<-'L'
 		agent-cost least-of-target < 1 - compute-us=1000
@@ -159,7 +160,7 @@ judge_limits() {
 }
 
 set +e
-PACELINE_JUDGED=1 "$0" "$@" | awk -v form="$([[ " $* " == *" --short "* ]] && echo 5 || echo 4)" '
+PACELINE_JUDGED=1 "$0" "$@" | line_awk -v form="$([[ " $* " == *" --short "* ]] && echo 5 || echo 4)" '
 	NR == FNR { limit[++limits] = $0; next }
 	{ print; fflush() }
 	$1 == "bench" {
