@@ -118,13 +118,15 @@ judge_limits() {
 		ranks ratio < 0.5 - hosts=1 parameters=25000000
 		ranks ratio < 1 1.5 hosts=1
 		ranks ratio < 0.9 - hosts=3 ranks=6
+		ranks ratio < 1.7 - hosts=3 ranks=3
 		ranks-accuracy alike < 1 -
 		ranks-accuracy ledger > 1 -
 		ranks-accuracy worse < 0.01 -
 		ranks-change ledger > 1 -
 		ranks-change over-noise < 2 -
 		ranks-change repeated < 0 -
-		ranks-iteration ratio < 1 -
+		ranks-iteration ratio < 1.3 - hosts=1
+		ranks-iteration ratio < 1 - hosts=3
 		ranks-kill again < 0 0
 		ranks-kill ledger > 1 1
 		ranks-kill repeated < 0 0
