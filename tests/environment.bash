@@ -14,6 +14,15 @@ line_awk() {
 	esac
 }
 
+# $python is then one that has PyTorch; a bench is skipped where there is none.
+find_torch() {
+	for python in python3 /usr/bin/python3; do
+		if $python -c 'import torch' 2>/dev/null; then return; fi
+	done
+	echo "bench name=${0##*/} skipped=python3-torch"
+	exit 77
+}
+
 # Whether a process is of the test whose directory is $T. One that has ended gives its number back, and on
 # a busy machine it is soon another's: that of another test even.
 ours() {
