@@ -162,7 +162,7 @@ int saved_files_fit(const char *load_root, uint64_t bytes)
 		return 0;
 	uint64_t left = load_memory_left(l);
 	load_free(l);
-	return left == 0 || left / 2 >= bytes;
+	return left == 0 || left / 2 > bytes;
 }
 
 /* Threads that nobody waits for any more must not talk to the keeper at the same time. */
@@ -172,9 +172,11 @@ static void saved_files_keep(struct saved_files *s, uint64_t sum)
 	struct error err = {0};
 	pthread_mutex_lock(&one);
 	if (!atomic_load(&s->is_left) &&
-	    ckpt_memory_keep(s->kept.dir, s->kept.worker, sum, s->memory, s->kept.keeper, &err) != 0)
-		log_say(LOG_LEVEL_WARNING, "the checkpoint is on the disk, but not in memory: %s: %s",
-			err.place, err.text);
+	    ckpt_memory_keep(s->kept.dir, s->kept.worker, sum, s->memory, s->kept.keeper, &err) !=
+		    0)
+		log_say(LOG_LEVEL_WARNING,
+			"the checkpoint is on the disk, but not in memory: %s: %s", err.place,
+			err.text);
 	pthread_mutex_unlock(&one);
 }
 
@@ -188,7 +190,9 @@ static int saved_files_write(struct saved_files *s)
 	if (s->kept.dir && s->kept.keeper >= 0)
 		saved_files_keep(s, sum);
 	close(s->memory);
-	s->memory = saved_files_fit(s->kept.load_root, bytes) ? keep_new(CKPT_MEMORY_STATE, NULL) : -1;
+	s->memory = -1;
+	if (saved_files_fit(s->kept.load_root, bytes))
+		s->memory = keep_new(CKPT_MEMORY_STATE, NULL);
 	if (s->memory >= 0)
 		(void)keep_fill(s->memory, bytes);
 	return 0;

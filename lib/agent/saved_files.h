@@ -2,8 +2,8 @@
  * saved_files: what a trainer has written for a checkpoint, put on the disk, measured and summed.  A
  * thread does that, because a disk may take long, and the trainer goes on meanwhile.
  *
- * A trainer may also write one file into memory, which is faster than any disk.  The thread copies it
- * to the disk, and gets as much memory for the next time: to write into memory that is there
+ * A trainer may also write one file into memory, which is faster than any disk.  The thread copies
+ * it to the disk, and gets as much memory for the next time: to write into memory that is there
  * already takes a third of the time.
  */
 #ifndef PACELINE_AGENT_SAVED_FILES_H
@@ -29,7 +29,7 @@ struct saved_memory {
  * over; -1: the trainer has written path. -1: path does not exist. */
 int saved_files_start(struct saved_files **out, const char *cut, const char *dir, const char *path,
 		      int memory, const struct saved_memory *kept, struct error *err);
-/* Whether the machine has so much memory left that a state of so many bytes may be in it once more. */
+/* Whether this machine has memory left for two more states of so many bytes. */
 int saved_files_fit(const char *load_root, uint64_t bytes);
 /* Readable when it is done. */
 int saved_files_fd(const struct saved_files *s);

@@ -172,7 +172,7 @@ uint64_t load_memory_left(struct load *l)
 	group_memory(l, &limit, &spare);
 	if (isnan(left) || spare < left)
 		left = spare;
-	return left > 0 && left < NO_LIMIT ? (uint64_t)left : 0;
+	return left < NO_LIMIT ? (uint64_t)fmax(left, 1) : 0;
 }
 
 static double own_bytes(void)

@@ -42,7 +42,7 @@ void load_look(struct load *l, double now, struct load_values *out);
  * marks are apart, however often one looks. */
 void load_mark(struct load *l, double now);
 
-/* Bytes that this node, or the control group, has left; 0: not known. */
+/* Bytes that this node, or the control group, has left, 1 or more; 0: not known. */
 uint64_t load_memory_left(struct load *l);
 
 #endif

@@ -300,6 +300,8 @@ static void the_fuller_of_node_and_group(void **state)
 	look(2);
 	near(v.mem, 0.98);
 	assert_int_equal(load_memory_left(load), 20000);
+	say("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1200000\n");
+	assert_int_equal(load_memory_left(load), 1); /* it is full: that is known */
 }
 
 /* A kernel that says something else must not end a worker. */
