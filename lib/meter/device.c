@@ -226,7 +226,8 @@ int device_recall(struct device *d, const struct device_file *keep, uint64_t mos
 		return 0;
 	int is_it = record_first(&r, text, len, NULL) == 0 && record_is(&r, "device") &&
 		    record_text(&r, "type", &type, NULL) == 0 && strcmp(type, d->type) == 0 &&
-		    record_u64(&r, "model", 0, UINT64_MAX, &model, NULL) == 0 && model == keep->model &&
+		    record_u64(&r, "model", 0, UINT64_MAX, &model, NULL) == 0 &&
+		    model == keep->model &&
 		    record_real(&r, "launch", 0, 1e9, &d->profile.launch, NULL) == 0 &&
 		    record_real(&r, "speed", 0, 1e18, &d->profile.speed, NULL) == 0 &&
 		    record_u64(&r, "saturation", 1, most, &d->profile.saturation, NULL) == 0 &&

@@ -51,8 +51,8 @@ struct device {
 int device_measure(struct device *d, const struct device_options *options, struct error *err);
 /* Its type, of this name; NULL: the processor's. */
 void device_name(struct device *d, const char *name);
-/* What the file holds of a device of its type and of that model. 0: nothing, or it is damaged; then *d
- * is not known but for its type. */
+/* What the file holds of a device of this type and of that model. 0: nothing, or it is damaged;
+ * then only the type in *d is right. */
 int device_recall(struct device *d, const struct device_file *keep, uint64_t most);
 /* Its fields. */
 void device_put(const struct device *d, struct record_out *o);

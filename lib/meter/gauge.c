@@ -11,13 +11,11 @@
 void gauge_begin(struct gauge *g, uint64_t rows, uint64_t least)
 {
 	*g = (struct gauge){.first = rows};
-	for (uint64_t size = rows * 2; g->count < GAUGE_SIZES_MAX && size >= least && size > 0; size /= 2)
-		g->point[g->count++].size = size;
-	for (size_t i = 0; i < g->count / 2; i++) {
-		uint64_t larger = g->point[i].size;
-		g->point[i].size = g->point[g->count - 1 - i].size;
-		g->point[g->count - 1 - i].size = larger;
-	}
+	uint64_t size = rows * 2;
+	for (; g->count < GAUGE_SIZES_MAX && size >= least && size > 0; size /= 2)
+		g->count++;
+	for (size_t i = 0; i < g->count; i++)
+		g->point[i].size = rows * 2 >> (g->count - 1 - i);
 }
 
 uint64_t gauge_size(const struct gauge *g)

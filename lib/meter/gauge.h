@@ -1,12 +1,12 @@
 /*
- * gauge: measures the device of a trainer that is not ours by the batches that it trains anyway: the
- * first ones differ in size.  It says of how many rows the next batch is to be, is told how long that
- * took, and at the end knows what device.h measures: launch cost, speed, saturation, and how many rows
- * fit the memory.
+ * gauge: measures the device of a trainer that is not ours by the batches that it trains anyway:
+ * the first ones differ in size.  It says how many rows the next batch is to have, is told how long
+ * that took, and at the end knows what device.h measures: launch cost, speed, saturation, and how
+ * many rows fit the memory.
  *
- * Sizes go from a sixteenth of a usual batch to twice that, ascending: what a batch took of the memory
- * is often known only as the most so far.  Each is trained twice, and the shorter time counts.  A
- * trainer's first batch does not: libraries are loaded in it.
+ * Sizes go from a sixteenth of a usual batch up to twice a usual one: how much memory a batch took
+ * is often known only as the most so far.  Each size is trained twice, and the shorter time counts.
+ * The trainer's very first batch does not count: libraries are loaded in it.
  *
  * Pure.
  */
@@ -30,13 +30,13 @@ struct gauge {
 void gauge_begin(struct gauge *g, uint64_t rows, uint64_t least);
 /* Rows of the next batch; 0: nothing is measured, or all is. */
 uint64_t gauge_size(const struct gauge *g);
-/* A batch took so long. If it had not gauge_size() rows, it does not count; if that happens again and
- * again, that size is the end. mem: most of the device's memory meanwhile, 0..1. */
+/* A batch took so long. If it had not gauge_size() rows, it does not count; if that happens again
+ * and again, nothing more is measured. mem: the most of the device's memory in use so far, 0..1. */
 void gauge_take(struct gauge *g, uint64_t rows, double seconds, double mem);
-/* Batches can't be of that size: it has to do with what was measured. */
+/* Batches can't be of that size, nor larger: nothing more is measured. */
 void gauge_end(struct gauge *g);
-/* Once gauge_size() is 0: the profile, and max. level: the part of the memory that is in use with the
- * largest size; most: no more rows are said to fit. -1: too little was measured. */
+/* Once gauge_size() is 0: the profile, and max. level: the part of the memory that is in use with
+ * the largest size; most: no more rows are said to fit. -1: too little was measured. */
 int gauge_fit(const struct gauge *g, double level, uint64_t most, struct device *d);
 
 #endif

@@ -178,22 +178,22 @@ static void meter_keep_device(struct meter *m)
 {
 	struct error err;
 	if (m->keep.path && device_keep(&m->device, &m->keep, &err) != 0)
-		log_say(LOG_LEVEL_WARNING, "what was measured of the device is not kept: %s: %s", err.place,
-			err.text);
+		log_say(LOG_LEVEL_WARNING, "what was measured of the device is not kept: %s: %s",
+			err.place, err.text);
 }
 
-int meter_device_kept(struct meter *m, const char *name, const struct device_file *keep, uint64_t most)
+int meter_device_kept(struct meter *m, const char *name, const struct device_file *keep,
+		      uint64_t most)
 {
 	struct device d = {.max = 0};
 	device_name(&d, name);
 	m->keep = *keep;
-	int result = device_recall(&d, keep, most);
-	if (!result)
-		d.max = 0;
 	m->device = d;
-	if (result)
-		report_device(m);
-	return result && d.profile.speed > 0;
+	if (!device_recall(&d, keep, most))
+		return 0;
+	m->device = d;
+	report_device(m);
+	return d.profile.speed > 0;
 }
 
 void meter_device_is(struct meter *m, const struct device *device)

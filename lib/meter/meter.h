@@ -52,7 +52,8 @@ void meter_emulated(struct meter *m, double cores);
 int meter_device(struct meter *m, struct device_options *options, struct error *err);
 /* The device has this name (NULL: the processor's), and `keep` is where what is measured of it is
  * kept. 1: it was measured before, and that is reported. 0: at most what fits is known. */
-int meter_device_kept(struct meter *m, const char *name, const struct device_file *keep, uint64_t most);
+int meter_device_kept(struct meter *m, const char *name, const struct device_file *keep,
+		      uint64_t most);
 /* Somebody else has measured its profile and max: they are reported, and kept. */
 void meter_device_is(struct meter *m, const struct device *device);
 /* Samples of a step that fit, as measured; 0: not known. */
