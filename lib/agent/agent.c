@@ -34,7 +34,7 @@ static int agent_take_held(const struct piece *p, void *owner, struct error *err
 	return stock_knows(&a->stock, p->id) ? 0 : stock_add(&a->stock, p, err);
 }
 
-void agent_size(struct agent *a, uint64_t batch)
+void agent_set_size(struct agent *a, uint64_t batch)
 {
 	actions_start(&a->actions, a->options.meter.id, batch);
 	a->actions.log = a->options.meter.log;
@@ -61,12 +61,14 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 							.answer_seconds = o->answer_seconds,
 							.stop = o->stop,
 							.once = 1};
-	a->spare = (struct spare){
-		.path = o->spare, .id = o->meter.id, .wait_seconds = o->wait_seconds, .stop = o->stop};
+	a->spare = (struct spare){.path = o->spare,
+				  .id = o->meter.id,
+				  .wait_seconds = o->wait_seconds,
+				  .stop = o->stop};
 	a->place = o->spare ? PLACE_NONE : PLACE_KNOWN;
 	boot_id(a->boot);
 	a->save.memory = a->save.resumed = -1;
-	agent_size(a, o->batch);
+	agent_set_size(a, o->batch);
 	shards.owner = a;
 	agent_sums_start(a);
 	if (agent_resume(a, err) != 0 || shards_new(&a->shards, &shards, err) != 0 ||
@@ -211,8 +213,24 @@ static void agent_wait_event(struct agent *a, struct pollfd p[POLLS])
 static int was_stopped_too(const struct agent *a)
 {
 	const struct node_end *end = &a->command.end;
-	return a->command.ended && conversation_stopped(&a->lead) &&
-	       (end->signal ? end->signal == SIGTERM : end->status == 0 || end->status == 128 + SIGTERM);
+	if (!a->command.ended || !conversation_stopped(&a->lead))
+		return 0;
+	if (end->signal)
+		return end->signal == SIGTERM;
+	return end->status == 0 || end->status == 128 + SIGTERM;
+}
+
+/* Says so if the trainer may have been killed because memory ran out. */
+static void say_perhaps_memory(const struct agent *a)
+{
+	uint64_t kills = limits_kills();
+	if (end_status(&a->command.end) != 128 + SIGKILL || kills <= a->kills_before)
+		return;
+	kills -= a->kills_before;
+	log_say(LOG_LEVEL_WARNING,
+		END_PERHAPS_MEMORY ": this machine's kernel has killed %llu process%s since the "
+				   "trainer began",
+		(unsigned long long)kills, kills == 1 ? "" : "es");
 }
 
 /* The trainer ended, or closed its end, before it was told that there is no more. */
@@ -235,11 +253,7 @@ static int gone(struct agent *a, struct error *err)
 				 "has closed PACELINE_IN or PACELINE_OUT, but still runs");
 	end_text(end, what, sizeof what);
 	if (end->signal || end->status) {
-		if (end_status(end) == 128 + SIGKILL && limits_kills() > a->kills_before)
-			log_say(LOG_LEVEL_WARNING,
-				END_PERHAPS_MEMORY ": this machine's kernel has killed %llu process%s since it began",
-				(unsigned long long)(limits_kills() - a->kills_before),
-				limits_kills() - a->kills_before == 1 ? "" : "es");
+		say_perhaps_memory(a);
 		return error_set(err, end_status(end), a->options.command.argv[0],
 				 "the trainer ended: %s", what);
 	}

@@ -1,7 +1,7 @@
 /* What the files of the agent share: agent.c (begin, waiting, end), agent_batch.c (rows, the lead),
- * agent_words.c (the trainer), agent_look.c (how it is), agent_speed.c (how fast it is, what fits its
- * memory), agent_rows.c (its input), agent_save.c (checkpoints) and agent_sums.c (sums by the host's
- * replica). */
+ * agent_words.c (the trainer), agent_look.c (how it is), agent_speed.c (how fast it is, what fits
+ * its memory), agent_rows.c (its input), agent_save.c (checkpoints) and agent_sums.c (sums by the
+ * host's replica). */
 #ifndef PACELINE_AGENT_AGENT_INTERNAL_H
 #define PACELINE_AGENT_AGENT_INTERNAL_H
 
@@ -107,7 +107,8 @@ struct look {
 struct pace {
 	struct speed *speed; /* NULL: that is not predicted */
 	struct gauge gauge;
-	int is_named, is_card; /* what its device is; its memory is its own, and the trainer says how full */
+	int is_named;          /* the trainer has said what its device is */
+	int is_card;           /* a card: how full its memory is, only the trainer knows */
 	double work, rows;     /* of all batches whose work the trainer has said */
 	double took;           /* seconds of the batch, whatever its rows */
 	int gauged;            /* the batch is one by which the device is measured */
@@ -184,7 +185,8 @@ struct agent {
 	struct save save;
 	struct sums sums;
 	struct spare spare;
-	enum { PLACE_NONE, PLACE_NEW, PLACE_KNOWN } place; /* NEW: the trainer is to be told its rank */
+	/* NONE: it is a spare. NEW: the trainer is to be told its rank. */
+	enum { PLACE_NONE, PLACE_NEW, PLACE_KNOWN } place;
 	struct look look;
 	struct pace pace;
 	char *resume;    /* what the trainer is to go on from; NULL: nothing */
@@ -212,7 +214,7 @@ struct agent {
 };
 
 /* agent.c: rows of a batch, until an action says another number. */
-void agent_size(struct agent *a, uint64_t batch);
+void agent_set_size(struct agent *a, uint64_t batch);
 
 /* agent_batch.c. As in trainer.c, all return WORK_OK or what ends this life. */
 int agent_connect(struct agent *a, struct error *err);
@@ -228,10 +230,10 @@ struct asked agent_asks_take(struct asks *asks);
 const struct asked *agent_asks_at(const struct asks *asks, size_t i); /* the first is 0 */
 int agent_join(struct agent *a, struct error *err);
 int agent_end(struct agent *a, struct error *err);
-/* It is to stop, and the trainer has no batch. Whoever has the parameters may be the last to have them:
- * so it says that it leaves, and gives them to others if they wait. WORK_STOP: it is out. */
+/* It is to stop, and the trainer has no batch. Whoever has the parameters may be the last to have
+ * them: so it says that it leaves, and gives them to others if they wait. WORK_STOP: it is out. */
 int agent_leave(struct agent *a, struct error *err);
-/* The same, and `end`, when it has given. */
+/* It has given its state: says again that it leaves, or that its rows are at an end. */
 int agent_go_on_out(struct agent *a, struct error *err);
 int agent_push(struct agent *a, struct error *err);
 /* Tells the lead what the trainer says of `enough`, if the lead can be told now. */
@@ -300,7 +302,8 @@ void agent_rows_end(struct agent *a);                    /* no more come */
 int agent_resume(struct agent *a, struct error *err);
 /* The lead says that a checkpoint is due. */
 int agent_save_due(struct agent *a, const struct record *r, struct error *err);
-/* Tells the trainer of the save, before the answer that is being put together. */
+/* Tells the trainer its place, what to resume and what to save, if that is due: before the answer
+ * that is being put together. */
 void agent_save_tell(struct agent *a);
 /* Answers the words saved and failed. */
 int agent_saved(struct agent *a, const struct record *r, struct error *err);

@@ -2,7 +2,8 @@
  * Checkpoints of trainers: the trainer is told a directory, writes its files there, and names them.
  * Or it writes one file into memory, and trains on while a thread puts it into that directory.
  * Length and checksum of each file go to the lead, which records them. After a restart the trainer
- * gets the path, once its files were found undamaged; that of the file in memory, if it is still held.
+ * gets the path, once its files were found undamaged; that of the file in memory, if it is still
+ * held.
  */
 #include "agent/agent_internal.h"
 
@@ -21,18 +22,11 @@
 
 #define WHY_MAX 500 /* each byte may be written as three */
 
-static void agent_save_close(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 void agent_save_free(struct agent *a)
 {
 	saved_files_abandon(a->save.reading);
-	agent_save_close(&a->save.memory);
-	agent_save_close(&a->save.resumed);
+	fs_close(&a->save.memory);
+	fs_close(&a->save.resumed);
 	free(a->save.cut);
 	free(a->save.dir);
 	free(a->save.files);
@@ -51,7 +45,7 @@ static void put_resume(const struct agent *a, struct record_out *o, char line[RE
 		record_add(o, "from", a->resume_of);
 }
 
-/* What is held in memory of this is held for the next restart, too. */
+/* If it is still held in memory. Then it is held for the next restart, too. */
 static int resume_from_memory(struct agent *a, const struct ckpt_manifest *m,
 			      const struct ckpt_saved *saved, char path[CKPT_PATH_MAX])
 {
@@ -276,7 +270,7 @@ static int read_files(struct agent *a, const char *path, int fd, struct error *e
 	saved_files_abandon(s->reading); /* files of a save that was given up */
 	s->reading = NULL;
 	s->reading_is_old = 0;
-	agent_save_close(&s->resumed);
+	fs_close(&s->resumed);
 	return saved_files_start(&s->reading, s->cut, s->dir, path, fd, &a->options.memory, err);
 }
 
@@ -335,7 +329,7 @@ int agent_save_gathered(struct agent *a, struct error *err)
 	if (s->memory < 0)
 		s->memory = memory;
 	else
-		agent_save_close(&memory);
+		fs_close(&memory);
 	if (s->reading_is_old)
 		return WORK_OK;
 	if (result == 0)

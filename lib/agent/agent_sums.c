@@ -6,33 +6,24 @@
  * Parameters are in the trainers, and all that are at one iteration have the same.  So an agent that
  * is out joins again with the iteration that its trainer has, also while the trainer still
  * computes: its rows are no longer its own, so that gradient is pushed as one of no rows; and while
- * it steps, or does whatever it does before its next word.  If the lead is further, the trainer either
- * gets the one sum that it lacks, or loads the state of another trainer.
+ * it steps, or does whatever it does before its next word.  If the lead is further, the trainer
+ * either gets the one sum that it lacks, or loads the state of another trainer.
  */
 #include "agent/agent_internal.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/keep.h"
 #include "base/log.h"
+#include "ckpt/memory.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define RETRY_SECONDS 0.05
-
-static void sums_close(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
 
 /* ---- beginning and end ---- */
 
@@ -56,8 +47,8 @@ void agent_sums_start(struct agent *a)
 void agent_sums_free(struct agent *a)
 {
 	part_client_free(&a->sums.part);
-	sums_close(&a->sums.state_fd);
-	sums_close(&a->sums.give.fd);
+	fs_close(&a->sums.state_fd);
+	fs_close(&a->sums.give.fd);
 }
 
 /* The replica is gone, or is another one from now on. */
@@ -123,7 +114,7 @@ void agent_sums_next(struct agent *a)
 	s->is_whole = 1;
 	s->version = a->resume_iteration;
 	s->incarnation = a->lead.incarnation;
-	sums_close(&s->state_fd);
+	fs_close(&s->state_fd);
 }
 
 /* The trainer goes on without a step. */
@@ -313,7 +304,8 @@ int agent_sums_joined(struct agent *a, struct error *err)
 	a->phase = PHASE_OUT;
 	if (record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0)
 		return error_wrap(err, a->options.lead);
-	if (from && a->word == WORD_NONE) { /* who knows when it will load that: nobody waits so long */
+	/* Nobody knows when it would load that, so nobody waits for it. */
+	if (from && a->word == WORD_NONE) {
 		s->is_whole = 0;
 		return WORK_FENCED;
 	}
@@ -362,14 +354,15 @@ static void sums_late_step(struct agent *a)
 /* A spare whose trainer is ready asks for a place, or looks whether there is one. */
 static int sums_look_for_place(struct agent *a, struct error *err)
 {
-	if (a->place != PLACE_NONE || a->word != WORD_NEXT || (!a->sums.is_open && spare_fd(&a->spare) < 0))
+	if (a->place != PLACE_NONE || a->word != WORD_NEXT ||
+	    (!a->sums.is_open && spare_fd(&a->spare) < 0))
 		return WORK_OK;
 	int result = spare_try(&a->spare, err);
 	if (result == WORK_END) /* the job needs no more */
 		return WORK_STOP;
 	if (result != WORK_OK)
 		return result == WORK_WAIT ? WORK_OK : result;
-	agent_size(a, a->spare.batch);
+	agent_set_size(a, a->spare.batch);
 	a->place = PLACE_NEW;
 	return WORK_OK;
 }
@@ -420,7 +413,7 @@ static int sums_on_state(struct agent *a, int fd, struct error *err)
 		s->retry_at = clock_mono() + RETRY_SECONDS;
 		return WORK_OK;
 	}
-	sums_close(&s->state_fd);
+	fs_close(&s->state_fd);
 	if ((s->state_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
 		return error_errno(err, ERROR_OS, a->options.replica, "dup");
 	words_memory_path(path, sizeof path, s->state_fd);
@@ -454,6 +447,7 @@ static int tell_given(struct agent *a, const char *why, struct error *err)
 int agent_sums_give(struct agent *a, const struct record *r, struct error *err)
 {
 	struct sums *s = &a->sums;
+	struct error why = {0};
 	agent_save_over(a, SAVING_GIVE);
 	if (record_u64(r, "iteration", 0, UINT64_MAX, &s->give.iteration, err) != 0 ||
 	    record_u64(r, "attempt", 0, UINT64_MAX, &s->give.attempt, err) != 0)
@@ -464,9 +458,9 @@ int agent_sums_give(struct agent *a, const struct record *r, struct error *err)
 	if (a->phase == PHASE_JOINING && (a->given || a->word == WORD_STEP))
 		return tell_given(a, "it is in the middle of a batch", err);
 	if (s->give.fd < 0)
-		s->give.fd = memfd_create("paceline-state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		s->give.fd = keep_new(CKPT_MEMORY_STATE, &why);
 	if (s->give.fd < 0)
-		return tell_given(a, strerror(errno), err);
+		return tell_given(a, why.text, err);
 	s->give.is_due = 1;
 	return WORK_OK;
 }
@@ -494,7 +488,7 @@ int agent_sums_given(struct agent *a, const char *why, struct error *err)
 	if (!why && !s->is_open)
 		why = "the replica is gone";
 	if (why) {
-		sums_close(&s->give.fd);
+		fs_close(&s->give.fd);
 		return tell_given(a, why, err);
 	}
 	sums_begin(a, &o, line, "state");
@@ -502,7 +496,7 @@ int agent_sums_given(struct agent *a, const char *why, struct error *err)
 	record_add_u64(&o, "attempt", s->give.attempt);
 	record_add_u64(&o, "length", (uint64_t)st.st_size);
 	int result = sums_ask(a, &o, ASK_STATE, s->give.fd, err);
-	sums_close(&s->give.fd);
+	fs_close(&s->give.fd);
 	return result;
 }
 
@@ -537,7 +531,7 @@ static int sums_hear_one(struct agent *a, struct error *err)
 	enum ask kind = agent_asks_take(&s->asked).kind;
 	int fd = kind == ASK_ROOM ? -1 : call_passed(s->part.talk.call);
 	result = sums_on_answer(a, kind, fd, err);
-	sums_close(&fd);
+	fs_close(&fd);
 	return result;
 }
 

@@ -2,6 +2,7 @@
 #include "agent/command.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "proc/process.h"
 
 #include <fcntl.h>
@@ -20,18 +21,11 @@ struct pipes {
 	int in[2], out[2]; /* of the command */
 };
 
-static void command_close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 static void close_pipes(struct pipes *p)
 {
 	for (int i = 0; i < 2; i++) {
-		command_close_fd(&p->in[i]);
-		command_close_fd(&p->out[i]);
+		fs_close(&p->in[i]);
+		fs_close(&p->out[i]);
 	}
 }
 
@@ -168,9 +162,9 @@ void command_close(struct command *c)
 	 * children. */
 	for (int i = 0; c->pid > 0 && i < REAP_TRIES && !command_ended(c); i++)
 		clock_sleep(0.001);
-	command_close_fd(&c->pid_fd);
-	command_close_fd(&c->to);
-	command_close_fd(&c->from);
+	fs_close(&c->pid_fd);
+	fs_close(&c->to);
+	fs_close(&c->from);
 	c->pid = 0;
 }
 

@@ -1,6 +1,7 @@
 /* rows_pipe: see rows_pipe.h. */
 #include "agent/rows_pipe.h"
 
+#include "base/fs.h"
 #include "base/grow.h"
 #include "base/thread.h"
 
@@ -49,13 +50,6 @@ static void drain_fd(int fd)
 		;
 }
 
-static void rows_pipe_close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 /* Nothing more is written. */
 static void rows_pipe_finish(struct rows_pipe *p, enum rows_pipe_state state)
 {
@@ -65,7 +59,7 @@ static void rows_pipe_finish(struct rows_pipe *p, enum rows_pipe_state state)
 		snprintf(name, sizeof name, "/proc/self/fd/%d", p->write_end);
 		p->read_end = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	}
-	rows_pipe_close_fd(&p->write_end);
+	fs_close(&p->write_end);
 	p->first = p->count = 0;
 	p->state = state;
 	signal_fd(p->news);
@@ -176,10 +170,10 @@ void rows_pipe_free(struct rows_pipe *p)
 		pthread_join(p->thread, NULL);
 	}
 	rows_reader_free(p->reader);
-	rows_pipe_close_fd(&p->write_end);
-	rows_pipe_close_fd(&p->read_end);
-	rows_pipe_close_fd(&p->cancel);
-	rows_pipe_close_fd(&p->news);
+	fs_close(&p->write_end);
+	fs_close(&p->read_end);
+	fs_close(&p->cancel);
+	fs_close(&p->news);
 	pthread_mutex_destroy(&p->mutex);
 	pthread_cond_destroy(&p->change);
 	free(p->piece);
@@ -195,7 +189,7 @@ int rows_pipe_begin(struct rows_pipe *p, int *read_end, struct error *err)
 	(void)fcntl(fd[1], F_SETPIPE_SZ, PIPE_BYTES); /* a smaller one is slower, and no mistake */
 	fcntl(fd[1], F_SETFL, O_NONBLOCK);
 	pthread_mutex_lock(&p->mutex);
-	rows_pipe_close_fd(&p->read_end);
+	fs_close(&p->read_end);
 	p->write_end = fd[1];
 	p->first = p->count = 0;
 	p->has_ended = 0;

@@ -131,6 +131,13 @@ int fs_join(char *out, size_t out_max, const char *dir, const char *name, struct
 	return 0;
 }
 
+void fs_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
 int fs_write_all(int fd, const void *data, size_t len, const char *place, struct error *err)
 {
 	const char *p = data;

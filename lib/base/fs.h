@@ -25,6 +25,9 @@ int fs_is_ours(const char *dir, struct error *err);
 /* Puts "dir/name" into out; -1: it does not fit. An absolute name is put there without dir. */
 int fs_join(char *out, size_t out_max, const char *dir, const char *name, struct error *err);
 
+/* Closes it if it is not -1, which it is then. */
+void fs_close(int *fd);
+
 /* Writes all of data, through short writes and EINTR. */
 int fs_write_all(int fd, const void *data, size_t len, const char *place, struct error *err);
 /* Reads exactly len bytes at offset; a shorter file is ERROR_DATA. */
