@@ -50,8 +50,8 @@ static const struct option_row option_rows[] = {
 	{.name = "replica", .kind = OPTION_TEXT, .target = &opt.replica, .arg = "SOCKET",
 	 .help = "the socket of the replica on this host (ps-server --sums), which sums gradients"},
 	{.name = "spare", .kind = OPTION_TEXT, .target = &opt.spare, .arg = "SOCKET",
-	 .help = "be a spare: COMMAND gets ready, and waits until trainctl, at this socket, has a place "
-		 "(needs --replica)"},
+	 .help = "be a spare: COMMAND gets ready, and waits until trainctl, at this socket, has a "
+		 "place (needs --replica)"},
 	{.name = "monitor", .kind = OPTION_TEXT, .target = &node.meter.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
@@ -72,7 +72,8 @@ static const struct option_row option_rows[] = {
 	 .seen = &opt.seen_ahead},
 	NODE_REPORT_OPTIONS(node),
 	{.name = "profile", .kind = OPTION_COUNT, .target = &opt.profile, .arg = "ROWS",
-	 .help = "measure the device by first batches of several sizes, none smaller; 0: do not (0)",
+	 .help = "measure the device by first batches of several sizes, of ROWS or more; "
+		 "0: do not (0)",
 	 .max = NODE_BATCH_MAX},
 	NODE_SPEED_OPTIONS(node),
 	{.name = "rows", .kind = OPTION_LIST, .target = &opt.rows, .arg = "FILE[,FILE]",
@@ -173,16 +174,17 @@ static int check_filter(struct error *err)
 {
 	if (opt.lead)
 		return error_set(err, ERROR_USAGE, "--each", "needs no --lead");
-	const char *needs = opt.resume	     ? "--resume"
-			    : opt.memory     ? "--memory"
-			    : opt.replica    ? "--replica"
-			    : opt.spare	     ? "--spare"
-			    : opt.rank	     ? "--rank"
-			    : opt.seen_batch ? "--batch"
-			    : opt.seen_ahead ? "--ahead"
-			    : opt.profile    ? "--profile"
-			    : opt.speed	     ? "--predict"
-					     : NULL;
+	const char *needs = opt.resume	       ? "--resume"
+			    : opt.memory       ? "--memory"
+			    : opt.replica      ? "--replica"
+			    : opt.spare        ? "--spare"
+			    : opt.rank	       ? "--rank"
+			    : opt.seen_batch   ? "--batch"
+			    : opt.seen_ahead   ? "--ahead"
+			    : opt.profile      ? "--profile"
+			    : opt.speed        ? "--predict"
+			    : node.device_file ? "--device-file"
+					       : NULL;
 	if (needs)
 		return error_set(err, ERROR_USAGE, needs, "needs a --lead");
 	return 0;
@@ -302,8 +304,10 @@ int main(int argc, char **argv)
 					.replica = opt.replica,
 					.spare = opt.spare,
 					.resume = opt.resume,
-					.memory = {opt.memory, node.meter.id,
-						   keep_socket(getenv(KEEP_VARIABLE)), node.meter.load_root},
+					.memory = {.dir = opt.memory,
+						   .worker = node.meter.id,
+						   .keeper = keep_socket(getenv(KEEP_VARIABLE)),
+						   .load_root = node.meter.load_root},
 					.command = command,
 					.batch = opt.batch,
 					.ahead = opt.ahead,

@@ -17,7 +17,7 @@ struct node_options {
 	struct meter_options meter;
 	double wait, answer;
 	const char *log;
-	/* Of the speeds that it predicts, and what it measures of its device. */
+	/* The predictor of its speed; where what was measured of its device is kept. */
 	const char *predict, *device_file;
 	struct speed_options speed;
 };
@@ -86,9 +86,10 @@ struct node_options {
 static inline int node_predicts(struct node_options *n, const struct speed_options **speed,
 				struct error *err)
 {
-	*speed = n->predict && predict_model_of(n->predict, &n->speed.model) == 0 ? &n->speed : NULL;
-	n->meter.watch = *speed != NULL;
-	if (*speed || (!n->speed.load && !n->speed.save))
+	int predicts = n->predict && predict_model_of(n->predict, &n->speed.model) == 0;
+	*speed = predicts ? &n->speed : NULL;
+	n->meter.watch = predicts;
+	if (predicts || (!n->speed.load && !n->speed.save))
 		return 0;
 	return error_set(err, ERROR_USAGE, n->speed.load ? "--predict-load" : "--predict-save",
 			 "is for --predict MODEL");

@@ -312,7 +312,7 @@ under_way() {
 	wait_for 'came 3'
 	says() { run -"$1" timeout 20 agent --id h --shards shardd.sock --lead lead.sock --replica r0.sock --batch 20 -- python3 says.py "$2"; }
 	says 65 'begin(); say(b"next\n")'
-	[[ $output == *"PACELINE_OUT:"*"'next' before 'sum': each trainer says it for each batch"* ]]
+	[[ $output == *"PACELINE_OUT:"*"'next' before 'sum': each trainer says 'sum' for each batch"* ]]
 	says 65 'say(b"sums floats=2000\n"); hear(); say(b"sum\n")'
 	[[ $output == *"PACELINE_OUT:2: 'sum', but no batch is under way"* ]]
 	says 65 'begin(); say(b"final begin=1 count=18446744073709551615\n")'

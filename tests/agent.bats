@@ -843,14 +843,23 @@ device_ends() {
 	queue
 	lead
 	trainer
-	sed -i 's/say step loss=0.5/say fits rows=0; say fits; say fits rows=x; say report values=a:1; say step work=-1/' trainer.sh
+	sed -i 's/say step loss=0.5/say fits rows=0; say fits; say fits rows=x; say fits rows=16777217; say report values=a:1; say step work=-1/' trainer.sh
 	agent_of w0 -- sh trainer.sh
 	ends "$AGENT_w0" 65
-	[ "$(grep -c '^err code=bad-request.*rows=' w0.heard)" -eq 3 ] || { cat w0.heard; return 1; }
+	[ "$(grep -c '^err code=bad-request.*rows=' w0.heard)" -eq 4 ] || { cat w0.heard; return 1; }
 	grep -q "work=: -1 is not in" w0.err
 	run -64 agent --id w0 --shards s --lead l --profile 16777217 -- true
 	run -64 agent --id w0 --shards s --lead l --predict-load f -- true
 	run -64 agent --id w0 --shards s --each --profile 1 -- true
+	run -64 agent --id w0 --shards s --each --device-file f -- true
+}
+
+@test "work: next to none after very much does not end the job" {
+	device_job
+	trainer
+	sed -i 's/say step loss=0.5/n=$((n + 1)); say step time=1 work=1e$((n % 2 * 20 - 5))/' trainer.sh
+	agent_of w0 --batch 20 -- sh trainer.sh
+	device_ends
 }
 
 @test "work: a batch of long rows does not count as a slow one" {

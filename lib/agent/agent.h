@@ -43,7 +43,7 @@ struct agent_options {
 	uint64_t batch; /* rows; adjust-bs changes it */
 	uint64_t ahead; /* batches taken from shardd before their time */
 	const struct speed_options *speed; /* NULL: the trainer's speed is not predicted */
-	uint64_t profile;        /* measure its device by batches of so many rows or more; 0: do not */
+	uint64_t profile; /* rows: its device is measured by batches of so many or more; 0: not */
 	const char *device_file; /* where that is kept; NULL: nowhere */
 	uint64_t rank, world; /* rank I of N; world 0: not said, nobody waits for others to come */
 	const char *output;     /* filter_each: a directory for what the commands print; NULL: ours */

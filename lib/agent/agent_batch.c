@@ -104,7 +104,8 @@ static int take_pieces(struct agent *a, struct error *err)
 static int ask_pieces(struct agent *a, struct error *err)
 {
 	uint64_t size = agent_batch_size(a), most = size * a->options.ahead, held = a->stock.rows;
-	if (a->is_enough || a->stop_at > 0 || a->place == PLACE_NONE || a->dry == WORK_END || shards_asked(a->shards) || (held >= size && held * 2 > most))
+	if (a->is_enough || a->stop_at > 0 || a->place == PLACE_NONE || a->dry == WORK_END ||
+	    shards_asked(a->shards) || (held >= size && held * 2 > most))
 		return WORK_OK;
 	double began = clock_mono();
 	int result = shards_ask(a->shards, most - held, a->dry ? DOOR_SECONDS : 0, err);
@@ -308,7 +309,7 @@ int agent_go_on_out(struct agent *a, struct error *err)
 static void note_batch(struct agent *a)
 {
 	double had = a->stepped_at - a->given_at, took = a->pace.took;
-	if (a->pace.gauged) { /* it is another size than others are compared by */
+	if (a->pace.gauged) { /* its size is not the one by which nodes are compared */
 		meter_spend(a->meter, SPENT_PROFILE, a->given_at);
 		return;
 	}

@@ -1,8 +1,8 @@
 /*
  * The agent, on the trainer's host, watches the trainer while the trainer has the word: whether it
- * is stopped, waits in a collective for other trainers, or pauses; and whether it waits in a sum. It reports changes to the lead,
- * and trainctl asks the lead. So neither the agent's own state nor a trainer that waits is taken
- * for the cause of a silence.
+ * is stopped, waits in a collective for other trainers, or pauses; and whether it waits in a sum.
+ * It reports changes to the lead, and trainctl asks the lead. So neither the agent's own state nor
+ * a trainer that waits is taken for the cause of a silence.
  */
 #include "agent/agent_internal.h"
 
@@ -93,7 +93,8 @@ int agent_look(struct agent *a, struct error *err)
 		l->seen.state[0] = l->seen.wchan[0] = '\0';
 	} else if (now >= agent_look_due(a)) {
 		agent_look_now(a, now);
-		spare_close(&a->spare); /* a trainer that waits for a place says next again at once */
+		/* A trainer that waits for a place says next at once: this one gets none now. */
+		spare_close(&a->spare);
 	}
 	if (is_its_turn(a) && now - l->waits_at > WAITS_SECONDS)
 		l->seen.waits = 0;

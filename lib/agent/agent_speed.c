@@ -1,10 +1,11 @@
 /*
- * How fast the trainer is, and what fits its memory: for the lead, which sets sizes (LB-BSP), and for
- * bpt-monitor(8).  Where the device is to be measured, the first batches are of several sizes
+ * How fast the trainer is, and what fits its memory: for the lead, which sets sizes (LB-BSP), and
+ * for bpt-monitor(8).  Where the device is to be measured, the first batches are of several sizes
  * (meter/gauge.h).
  *
- * A trainer that says how much work a batch was (tokens, say) has the time of the batch counted as if
- * its rows had been like the mean row so far: rows that are long by chance make no straggler.
+ * A trainer may say how much work a batch was (tokens, for example).  Then the time of the batch
+ * counts as if its rows had been like the mean row so far: rows that are long by chance make no
+ * straggler.
  */
 #include "agent/agent_internal.h"
 
@@ -44,7 +45,7 @@ void agent_speed_device(struct agent *a, const char *name)
 		gauge_begin(&a->pace.gauge, a->options.batch, a->options.profile);
 }
 
-/* No more rows are in a batch by which the device is measured than are known to fit. */
+/* A size that is known not to fit ends the measuring. At its end, takes what was measured. */
 static void speed_end_gauge(struct agent *a, double level)
 {
 	struct gauge *g = &a->pace.gauge;
@@ -57,7 +58,8 @@ static void speed_end_gauge(struct agent *a, double level)
 	if (gauge_fit(g, level, most, &d) == 0)
 		meter_device_is(a->meter, &d);
 	else
-		log_say(LOG_LEVEL_WARNING, "%s: its device is not measured: too few sizes of batches fit",
+		log_say(LOG_LEVEL_WARNING,
+			"%s: its device is not measured: too few sizes of batches fit",
 			a->options.meter.id);
 	*g = (struct gauge){.count = 0};
 }
@@ -94,9 +96,10 @@ int agent_speed_step(struct agent *a, struct error *why)
 	if (rows > 0 && work > 0) {
 		p->work += work;
 		p->rows += rows;
-		push->time *= p->work / p->rows * rows / work;
+		push->time = fmin(push->time * (p->work / p->rows * rows / work), SECONDS_MAX);
 	}
-	/* A batch that is shorter than planned says nothing about the speed, nor does a gauged one. */
+	/* A batch that is shorter than planned says nothing about the speed, nor does one by which
+	 * the device is measured. */
 	int is_whole = a->cut.rows >= push->size && gauge_size(&p->gauge) == 0;
 	speed_foretell(p->speed, a->meter, is_whole ? (uint64_t)rows : 0, push);
 	note_held(a);

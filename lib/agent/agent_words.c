@@ -5,6 +5,7 @@
 #include "agent/agent_internal.h"
 
 #include "base/clock.h"
+#include "monitor/node.h"
 
 #include <float.h>
 #include <math.h>
@@ -138,9 +139,10 @@ static int on_next(struct agent *a, struct error *err)
 	if (a->given)
 		return agent_broken(a, "order",
 				    a->options.replica
-					    ? "'next' before 'sum': each trainer says it for each batch, also "
-					      "for one of no rows"
-					    : "'next' before 'step' has said that the batch is trained",
+					    ? "'next' before 'sum': each trainer says 'sum' for "
+					      "each batch, also for one of no rows"
+					    : "'next' before 'step' has said that the batch is "
+					      "trained",
 				    err);
 	if (a->options.replica && a->sums.floats == 0)
 		return agent_broken(a, "order", "'next' before 'sums' (SYNC=allreduce)", err);
@@ -228,7 +230,7 @@ static int on_fits(struct agent *a)
 {
 	struct error why = {0};
 	uint64_t rows;
-	if (record_u64(&a->record, "rows", 1, UINT64_MAX, &rows, &why) != 0) {
+	if (record_u64(&a->record, "rows", 1, NODE_BATCH_MAX, &rows, &why) != 0) {
 		agent_refuse(a, "bad-request", why.text);
 		return WORK_OK;
 	}
@@ -275,7 +277,8 @@ static int agent_words_take(struct agent *a, struct error *err)
 	if (record_is(&a->record, "failed"))
 		return agent_save_failed(a, &a->record, err);
 	snprintf(why, sizeof why,
-		 "'%.60s' is none of next, step, report, enough, fits, saved, failed, pause, waits, sums, final, sum",
+		 "'%.60s' is none of next, step, report, enough, fits, saved, failed, pause, "
+		 "waits, sums, final, sum",
 		 a->record.type);
 	agent_refuse(a, "unknown-request", why);
 	return WORK_OK;

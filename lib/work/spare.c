@@ -58,7 +58,8 @@ int spare_try(struct spare *s, struct error *err)
 	}
 	if (result == 0)
 		result = work_spare_take(s, &r, err);
-	else if ((err->code == ERROR_UNAVAILABLE || err->code == ERROR_TEMPFAIL) && now < s->deadline)
+	else if ((err->code == ERROR_UNAVAILABLE || err->code == ERROR_TEMPFAIL) &&
+		 now < s->deadline)
 		result = WORK_WAIT;
 	spare_close(s);
 	s->retry_at = now + PAUSE_SECONDS;

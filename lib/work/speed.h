@@ -27,9 +27,9 @@ struct speed_options {
 int speed_new(struct speed **out, const struct speed_options *options, struct error *err);
 void speed_free(struct speed *s); /* NULL is fine */
 
-/* Completes what a push says of the node: how much of its memory is in use (push->mem, if that is less),
- * and how fast the next batch will be. push->time is known; samples: of this batch, 0: it says nothing
- * about the speed. s NULL: speeds are not predicted. */
+/* Completes what a push says of the node: how much of its memory is in use (push->mem, if that is
+ * less), and how fast the next batch will be. push->time is known; samples: of this batch, 0: it
+ * says nothing about the speed. s NULL: speeds are not predicted. */
 void speed_foretell(struct speed *s, struct meter *m, uint64_t samples, struct exchange_push *push);
 /* Samples a second of the next batch, 0: not known, or s is NULL. */
 double speed_next(const struct speed *s);
