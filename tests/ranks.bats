@@ -173,8 +173,11 @@ solved() {
 	wait_for '! node w1 worker && began w0 1'
 	trainctl kill-restart --run-dir "$T/run" w0
 	wait_for 'began w1 1 && began w0 2'
+	kill -9 "$(pid_of w0)"
+	wait_for '! node w0 worker'
+	trainctl scale --run-dir "$T/run" --workers 1 # w1 leaves when w0 has what it has
+	began w0 3
 	went_back 0
-	trainctl scale --run-dir "$T/run" --workers 1
 	wait_for "came_to $(($(done_samples) + 2000))" # it is seen to train
 	trainctl kill-restart --run-dir "$T/run" w0
 	went_back 1

@@ -189,6 +189,11 @@ static int add_joining(struct supervisor *s, const struct role *role, uint64_t w
 	return 0;
 }
 
+int sup_scale_is_late(const struct supervisor *s)
+{
+	return clock_mono() - s->scale.began >= deadline_seconds(DEADLINE_SCALE);
+}
+
 /* Whether it is up, or is not waited for: its host comes later, or there is nothing left for it to
  * do, or it takes too long. One that fails is tried again, or the change is given up. */
 static int has_joined(const struct sup_node *n)
@@ -196,7 +201,7 @@ static int has_joined(const struct sup_node *n)
 	const struct supervisor *s = n->sup;
 	return n->stage == STAGE_READY || sup_host_is_awaited(n) ||
 	       s->progress.all_done || !sup_trainer_is_needed(n) ||
-	       clock_mono() - s->scale.began >= deadline_seconds(DEADLINE_SCALE);
+	       sup_scale_is_late(s);
 }
 
 /* 1: some are awaited. */
@@ -229,6 +234,11 @@ static int scale_let_go(struct supervisor *s)
 		next = sup_next_of(n);
 		if (!n->leaving)
 			continue;
+		if (n->stage == STAGE_READY && sup_trainer_is_last(n) && !sup_scale_is_late(s)) {
+			sup_kick_after(s, RETRY_SECONDS);
+			there = 1;
+			continue;
+		}
 		sup_node_stop(n, SIGTERM);
 		struct sup_node *dropped =
 			sup_node_is_off(n) && n->fenced ? sup_spare_drops(n) : NULL;

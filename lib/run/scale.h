@@ -22,8 +22,8 @@
  *   The fabric is started anew with it, and its replica is filled.  Workers that are to be
  *   elsewhere end, give their rows back, and start there.  Then replicas of the hosts that the job
  *   leaves end, and the fabric is started anew without these hosts.
- *   A trainer whose parameters no other one has (SYNC=allreduce) waits until another one is up.  If it
- *   is the only one of the job, another one joins for the time of the change.
+ *   A trainer whose parameters no other one has (SYNC=allreduce) waits until another one is up, also
+ *   if it is to leave.  If it is the only one of the job, another one joins for the time of the change.
  *   Servers that are to be on another host need two changes.  First they give what they have to the
  *   servers before them, as when there are to be fewer; then as many new ones start there.
  * - At the end all workers are told their shares of the global batch, in the same iteration, and
@@ -242,6 +242,8 @@ int sup_scale_servers_step(struct supervisor *s);
 void sup_scale_servers_begin(struct supervisor *s, int anew);
 /* The attempt under way is the last one. */
 void sup_scale_servers_fail(struct supervisor *s);
+/* Whether the change under way takes so long that nothing more is waited for. */
+int sup_scale_is_late(const struct supervisor *s);
 /* Writes into the file what holds now. -1: it is not on disk yet. */
 int sup_scale_keep(struct supervisor *s, int under_way);
 void sup_scale_leave(struct sup_node *n);

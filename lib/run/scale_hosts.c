@@ -191,11 +191,6 @@ void sup_scale_hosts_end(struct supervisor *s)
 	*c = (struct sup_scale_hosts){0};
 }
 
-static int scale_hosts_is_late(const struct supervisor *s)
-{
-	return clock_mono() - s->scale.began >= deadline_seconds(DEADLINE_SCALE);
-}
-
 /* Whether nodes may move: the hosts that come can be reached, and their replicas have the
  * parameters. */
 static int scale_hosts_are_ready(const struct supervisor *s)
@@ -213,7 +208,7 @@ static int scale_hosts_are_ready(const struct supervisor *s)
 	}
 	if (job_kind(s->job)->holds != HOLD_REPLICAS)
 		return 1;
-	return serve > 0 && (missing == 0 || scale_hosts_is_late(s));
+	return serve > 0 && (missing == 0 || sup_scale_is_late(s));
 }
 
 /* An earlier supervisor began the change, and no file says which hosts were used before. They are
@@ -259,8 +254,8 @@ static void scale_hosts_move(struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	size_t to = sup_host_choice(n);
-	if (!sup_node_runs(n) || n->end_wanted || (sup_trainer_is_last(n) && !scale_hosts_is_late(s)) ||
-	    to == s->hosts.count || to == n->at ||
+	if (!sup_node_runs(n) || n->end_wanted ||
+	    (sup_trainer_is_last(n) && !sup_scale_is_late(s)) || to == s->hosts.count || to == n->at ||
 	    (s->hosts.host[n->at].use == HOST_USED && to != n->home))
 		return;
 	n->restart.from = clock_mono(); /* its rows are given back, and no shard is held for it */
@@ -284,13 +279,13 @@ static int has_moved(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	if (n->role == &role_server && !n->leaving && !n->joining)
-		return (!sup_scale_goes(n) && n->stage == STAGE_READY) || scale_hosts_is_late(s);
+		return (!sup_scale_goes(n) && n->stage == STAGE_READY) || sup_scale_is_late(s);
 	if (!may_change_host(n) || sup_node_is_spare(n) || n->joining)
 		return 1;
 	if (n->stage == STAGE_READY && !n->end_wanted)
 		return 1;
 	return n->in_a_row > 0 || sup_host_is_awaited(n) || s->progress.all_done ||
-	       !sup_trainer_is_needed(n) || scale_hosts_is_late(s);
+	       !sup_trainer_is_needed(n) || sup_scale_is_late(s);
 }
 
 /* The machine goes, whether its nodes are ready or not: what is killed before that is missed at
@@ -367,7 +362,7 @@ int sup_scale_hosts_step(struct supervisor *s)
 	if (!c->under_way)
 		return 0;
 	if (!c->ready && !scale_hosts_are_ready(s)) {
-		if (!scale_hosts_is_late(s)) {
+		if (!sup_scale_is_late(s)) {
 			sup_kick_after(s, WAIT_SECONDS);
 			return 1;
 		}
@@ -395,7 +390,7 @@ int sup_scale_hosts_step(struct supervisor *s)
 	}
 	if (c->moved)
 		return 0;
-	c->moved = moved && !there && (sup_hosts_are_joined(s) || scale_hosts_is_late(s));
+	c->moved = moved && !there && (sup_hosts_are_joined(s) || sup_scale_is_late(s));
 	sup_kick_after(s, c->moved ? 0 : WAIT_SECONDS);
 	return 1;
 }
