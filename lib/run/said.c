@@ -2,7 +2,6 @@
 #include "run/said.h"
 
 #include "base/error.h"
-#include "base/fs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,8 +52,8 @@ static void said_frame(struct said *s, const char *line)
 		return;
 	const char *in = strstr(end, " in ");
 	snprintf(function, sizeof function, "%.47s", in ? in + strlen(" in ") : "");
-	snprintf(text, sizeof text, "%.*s", (int)(end - path), path);
-	snprintf(file, sizeof file, "%.63s", fs_basename(text));
+	const char *slash = memrchr(path, '/', (size_t)(end - path)), *name = slash ? slash + 1 : path;
+	snprintf(file, sizeof file, "%.*s", (int)(end - name), name);
 	int is_named = function[0] && function[0] != '<';
 	snprintf(text, sizeof text, "%s%s%s:%s%s", is_named ? function : "", is_named ? " (" : "",
 		 file, number, is_named ? ")" : "");

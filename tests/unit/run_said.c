@@ -112,6 +112,10 @@ static void stacks_that_were_asked_for(void **state)
 	assert_string_equal(stack_of_text("Current thread 0x1 (most recent call first):\n"
 					  "  File \"train.py\", line 1 in f\n"),
 			    "f (train.py:1)");
+	char path[300];
+	snprintf(path, sizeof path, "Current thread 0x1 (most recent call first):\n"
+				    "  File \"/%0140d/train.py\", line 1 in f\n", 0);
+	assert_string_equal(stack_of_text(path), "f (train.py:1)");
 	/* Where no thread is the current one, the main thread is the last. */
 	assert_string_equal(stack_of_text("Thread 0x1 (most recent call first):\n"
 					  "  File \"a.py\", line 1 in f\n"
