@@ -249,6 +249,6 @@ void sup_spare_asks(struct sup_node *n, struct request *rq)
 void sup_spare_give_up(struct sup_node *n, const char *why)
 {
 	sup_note(n->sup, "warning", "%s is no longer a spare: %s; %llu are left", n->id, why,
-		 (unsigned long long)(sup_count(n->sup, &role_spare) - 1));
+		 (unsigned long long)(sup_count(n->sup, n->role) - 1));
 	n->spare.given_up = 1;
 }
