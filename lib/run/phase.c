@@ -291,6 +291,23 @@ static int any_starting(const struct supervisor *s)
 	return 0;
 }
 
+/* Whether those run whose parameters are to be saved. */
+static int phase_all_run(const struct supervisor *s)
+{
+	size_t running = 0;
+	EACH_OF (n, s, sup_trainers(s))
+		running += sup_node_runs(n) != 0;
+	return job_kind(s->job)->goes_back ? running == sup_count(s, sup_trainers(s)) : running > 0;
+}
+
+/* Nothing was trained since it was enough: trainers only do what follows their loops. Those on hosts
+ * that are still being connected are awaited, as all are to run when they are told. */
+static int was_enough(const struct supervisor *s)
+{
+	return s->phases.enough[0] && phase_all_run(s) &&
+	       strcmp(s->phases.enough, fs_basename(s->checkpoint.latest)) == 0;
+}
+
 static void step_running(struct supervisor *s)
 {
 	if (s->phases.goal != GOAL_DONE) {
@@ -303,7 +320,7 @@ static void step_running(struct supervisor *s)
 		if (s->phases.now != PHASE_RUNNING)
 			return;
 	}
-	if (s->phases.enough[0] && strcmp(s->phases.enough, fs_basename(s->checkpoint.latest)) == 0) {
+	if (was_enough(s)) {
 		sup_finish_by(s, SPENT_ENOUGH, "it was enough before");
 		return;
 	}
@@ -331,15 +348,6 @@ static int any_trained(const struct supervisor *s)
 		if (n->watch.worked || n->watch.seen.partly)
 			return 1;
 	return 0;
-}
-
-/* Whether those run whose parameters are to be saved. */
-static int phase_all_run(const struct supervisor *s)
-{
-	size_t running = 0;
-	EACH_OF (n, s, sup_trainers(s))
-		running += sup_node_runs(n) != 0;
-	return job_kind(s->job)->goes_back ? running == sup_count(s, sup_trainers(s)) : running > 0;
 }
 
 /* As long as there is no room, no checkpoint can be made, and the batch under way does not end. A job
@@ -433,7 +441,7 @@ static int saves_no_more(struct supervisor *s)
 	if (sup_is_cut_short(s))
 		sup_stop_without(s, "no trainer is left for a last checkpoint");
 	else
-		sup_rollback_begin(s, "all trainers ended before the last checkpoint");
+		sup_rollback_after(sup_first(s, sup_trainers(s)));
 	return 1;
 }
 
