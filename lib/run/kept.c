@@ -31,7 +31,9 @@ static const struct {
 	[KEPT_REPEATED] = {"repeated", sup_repeated_take,
 			   "samples that are trained again can't be counted yet: ",
 			   "samples that are trained again count from 0"},
-	[KEPT_ENOUGH] = {"enough", sup_enough_take, "", "what a trainer found enough is trained further"},
+	[KEPT_ENOUGH] = {"enough", sup_enough_take,
+			 "that a trainer found it enough can't be written down yet: ",
+			 "what a trainer found enough is trained further"},
 	[KEPT_IN_FORCE] = {"", sup_in_force_restore, "", "what it says holds no longer"},
 };
 
