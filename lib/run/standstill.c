@@ -137,8 +137,9 @@ void sup_standstill_tick(struct supervisor *s)
 	uint64_t iteration = 0;
 	int members = 0, waiting = 0;
 	EACH_OF (n, s, sup_trainers(s)) {
-		members += sup_node_runs(n) && n->watch.seen.member;
-		waiting += sup_waits_for_others(n);
+		int is_member = sup_node_runs(n) && n->watch.seen.member;
+		members += is_member;
+		waiting += is_member && sup_waits_for_others(n);
 		if (n->watch.seen.member && n->watch.seen.iteration > iteration)
 			iteration = n->watch.seen.iteration;
 	}

@@ -296,7 +296,7 @@ static void look_who_waits(const struct sup_node *n, struct sup_silence *silence
 			more++;
 	}
 	if (more)
-		snprintf(silence->waiting + at, sizeof silence->waiting - at, " and %zu others", more);
+		snprintf(silence->waiting + at, sizeof silence->waiting - at, " and %zu more", more);
 }
 
 /* What a person can do if it was no fault of the trainer. */
