@@ -74,9 +74,11 @@ static void printed_begin(const struct job *job, const struct dirs *dirs)
 }
 
 /* A progress bar writes over its line: what it was last is shown. */
-static void printed_line(const char *line)
+static void printed_line(char *line)
 {
 	char clean[PRINTED_COLUMNS], text[PRINTED_COLUMNS + 8];
+	for (size_t len = strlen(line); len > 0 && line[len - 1] == '\r'; len--)
+		line[len - 1] = '\0';
 	const char *last = strrchr(line, '\r');
 	if (strncmp(line, "spent id=", 9) == 0)
 		return; /* its agent's */
