@@ -44,12 +44,12 @@ int hosts_find(struct hosts *h, const struct job *job, const struct hosts_enviro
 	       struct error *err);
 void hosts_free(struct hosts *h);
 
-/* Asks all other hosts at once, and waits for so many seconds (DEADLINE_HOSTS) at most: whether they answer, with the same version;
- * whether RUN_DIR is theirs alone, and could be made; whether they see the state directory, and if not,
- * whether it could be made; whether the data are there, of the same size; whether the programs are. Nothing
- * is made. What is wrong is said through base/log.h, a line each; the error counts it, with the status
- * of one that would be wrong again, if there is one. Fills cores, memory and `apart` of those that
- * answer. */
+/* Asks all other hosts at once, and waits for so many seconds (DEADLINE_HOSTS) at most: whether they
+ * answer, with the same version; whether RUN_DIR is theirs alone, and could be made; whether they see
+ * the state directory, and if not, whether it could be made; whether the data are there, of the same
+ * size; whether the programs are. Nothing is made. What is wrong is said through base/log.h, a line
+ * each; the error counts it, with the status of one that would be wrong again, if there is one. Fills
+ * cores, memory and `apart` of those that answer. */
 int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 	       const struct hosts_environment *env, double seconds, struct error *err);
 /* Tests all hosts that train, at once (proc/host_test.h), and fills `bad` of their places. each

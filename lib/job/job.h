@@ -79,8 +79,8 @@ struct job {
 	char *preemptible;     /* a partition of Slurm; "" */
 	uint64_t oom_limit; /* steps after ends for memory, of each node */
 	char *launch_worker, *launch_server, *drag;
-	struct job_list
-		hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
+	/* Names; none: this machine, or what Slurm has allocated (hosts.h). */
+	struct job_list hosts;
 	char *launcher;        /* one of LAUNCHER_CHOICES; "": found out */
 	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
 	char *fabric;          /* plain | mlfabric */

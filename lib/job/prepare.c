@@ -983,8 +983,7 @@ int prepare_trial(const struct job *job, const struct dirs *dirs, const struct d
 /* ---- what runs ---- */
 
 struct running {
-	size_t nodes,
-		parents; /* by their records: those that run, those of which the parent does */
+	size_t nodes, parents; /* by their records: those that run; those whose parent does */
 	size_t held;           /* locks of parents */
 	char id[OPTION_ID_MAX];
 	char lock[DIRS_PATH_MAX + 256]; /* one that is held */

@@ -368,13 +368,15 @@ void sup_node_give_up(struct sup_node *n)
 
 /* ---- the table's actions ---- */
 
-/* Says how it ended, and what a trainer has printed about it. If the disk is full, that is most often the reason, and is said, too. */
+/* Says how it ended, and what a trainer has printed about it. If the disk is full, that is most often
+ * the reason, and is said, too. */
 static void say_end(const struct sup_node *n, char *out, size_t max)
 {
 	char waits[RUN_WAITS_MAX];
 	end_text(&n->end, out, max);
 	size_t len = strlen(out);
-	if (n->said[0] && !sup_trainer_is_judged(n)) /* else only the one that failed first is told of */
+	/* Of trainers that are judged together only the one that failed first is told with it. */
+	if (n->said[0] && !sup_trainer_is_judged(n))
 		snprintf(out + len, max - len, ": %s", n->said);
 	if (!sup_room_is_none(n->sup, 0))
 		return;

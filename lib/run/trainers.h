@@ -2,12 +2,11 @@
  * trainers: trainers of the user's own (TRAINER), each run by an agent(1) in a worker's place.
  *
  * If trainers have parameters (TRAINER_KIND=loop), the end of one is like the end of a server: all
- * go back to one cut, which is shardd's queue and what each trainer saved.  Where replicas sum for them
- * (SYNC=allreduce), the end of one is like that of a worker; only if the lead finds that none of them
- * can go on, all go back.  Samples that counted as
- * done, but are not in that cut, are trained again.  Their number over all starts of the job is in
- * STATE/kept.  While a rollback is under way, the file also has what was done before it, so that a
- * supervisor that comes after a crash counts the same.
+ * go back to one cut, which is shardd's queue and what each trainer saved.  Where replicas sum for
+ * them (SYNC=allreduce), the end of one is like that of a worker; only if none of them can go on, all
+ * go back.  Samples that counted as done, but are not in that cut, are trained again.  Their number
+ * over all starts of the job is in STATE/kept.  While a rollback is under way, the file also has what
+ * was done before it, so that a supervisor that comes after a crash counts the same.
  *
  * If each piece of work stands for itself (each, rows), there is no lead, nothing to save, and no
  * rollback: what an agent had in hand is handed out again.
