@@ -118,6 +118,35 @@ one_job() {
 }
 
 # bats test_tags=long
+@test "what follows the loops failed before: the next trainctl waits for the trainer on another host, and both do it" {
+	hosts_up -s
+	cat >behind.py <<-'END'
+		import os, paceline
+		counts = {"batches": 0}
+		batches = paceline.batches(state={"counts": counts}, collective=True, every_rank_saves=True)
+		for batch in batches:
+		    batch.rows
+		    counts["batches"] += 1
+		    batch.done(1.0)
+		    if counts["batches"] == 12 and os.environ["RANK"] == "1": batches.stop("good")
+		if not os.path.exists("mended"): os._exit(1)
+		open("behind." + os.environ["RANK"], "w").close()
+	END
+	printf '%s\n' JOB=behind SAMPLES=600 WORKERS=2 BATCH=20,shard:4 EPOCHS=20 HOSTS=h0,h1 \
+		"TRAINER='cd $T && PYTHONPATH=$PACELINE_ROOT/scripts/python exec python3 behind.py'" >job.env
+	begin_on_h0 first "$T/state"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 1 ]
+	touch mended
+	begin_on_h0 second "$T/state"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ -e behind.0 ]
+	[ -e behind.1 ]
+	[ "$(last second.out samples)" = "$(last first.out samples)" ]
+}
+
+# bats test_tags=long
 @test "a trainer that saves where only its own host sees it: no checkpoint, and why; the job goes on" {
 	hosts_up -s
 	sed "/^    def save/,/^\$/{
