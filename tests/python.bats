@@ -323,7 +323,7 @@ for batch in $all: batch.rows"
 		batches = paceline.batches(state={}, best="score:max")
 		for batch in batches:
 		    batches.report(score=float(batch.rows[0]))
-		print(os.environ["RANK"], os.listdir("best"))
+		print(batches.rank, os.listdir("best"))
 	END
 	[[ $output == *"0 ['state.pickle']" ]]
 }
@@ -363,6 +363,8 @@ for batch in $all: batch.rows"
 	[[ $output == *"state: m is no dict, and has no state_dict() and load_state_dict(): use save= and resume="* ]]
 	run -1 python3 -c 'import paceline; paceline.batches(state={}, save=print, samples=1)'
 	[[ $output == *"either state=, or save= and resume="* ]]
+	run -1 python3 -c 'import paceline; paceline.batches(state={"best": {}}, best="loss:min", samples=1)'
+	[[ $output == *"best= keeps its value under the name best: give yours another one"* ]]
 	run -1 python3 -c 'import paceline; paceline.batches(collective=True, samples=1)'
 	[[ $output == *"collective=True needs RANK and WORLD_SIZE in the environment"* ]]
 }
@@ -625,6 +627,7 @@ counted() {
 		        self.cells[:] = state["cells"]
 		counts = Counts()
 		for batch in paceline.batches(state={"counts": counts}, sums=101, samples=100):
+		    assert batch.samples_done == counts.cells.sum() # also in a rank that has joined
 		    here = numpy.full(100, 0 if batch.size else 77)
 		    numpy.add.at(here, batch.rows, 1)
 		    sums, sizes = paceline.allreduce([here, numpy.array(batch.size)], batch, 0.5)

@@ -192,8 +192,8 @@ class Batch:
                 and what the script changes in state behind it is taken back when the batch is done
     """
 
-    __slots__ = ("iteration", "size", "accum", "lr_scale", "epoch", "samples_done", "progress", "loss", "work", "samples",
-                 "waited", "_source", "_given", "_ranges", "_rows", "_read", "_whole", "_events", "_weight",
+    __slots__ = ("iteration", "size", "accum", "lr_scale", "epoch", "samples_done", "progress", "loss", "work",
+                 "samples", "waited", "_source", "_given", "_ranges", "_rows", "_read", "_whole", "_events", "_weight",
                  "_planned", "_batches")
 
     def __init__(self, source: "Batches", iteration: int, ranges: List[Range], size: int,
@@ -224,7 +224,7 @@ class Batch:
 
     @property
     def steps(self) -> int:
-        every = self._batches._step_of["rows"]
+        every = self._batches._counts["rows"]
         rows = self._planned if self.samples is None else self.samples
         return -(-(self.samples_done + rows) // every) - -(-self.samples_done // every) if every else 1
 
@@ -475,7 +475,8 @@ class Batches:
         self._state: Optional[_State] = None
         self._before: Optional[Dict[str, Any]] = None  # a step that does not count: the state before it
         self._all = 0  # rows of all epochs; 0: not known
-        self._step_of = {"rows": 0}  # of a schedule: of all ranks; of BATCH when the job began
+        # In the state: rows of a step of a schedule (BATCH as the job began); with sums, done: rows in the model
+        self._counts = {"rows": 0}
         self._epoch = 0
         self._best: Optional[_Best] = None
         self._proven = 0  # rows of the largest part that has fitted the memory
@@ -490,9 +491,14 @@ class Batches:
             for _ in range(batch.steps):
                 schedule.step()
         """
-        if not self._all or not self._step_of["rows"]:
+        if not self._all or not self._counts["rows"]:
             raise Error("how many rows there are is not known here: say samples= to batches()")
-        return -(-self._all // self._step_of["rows"])
+        return -(-self._all // self._counts["rows"])
+
+    @property
+    def rank(self) -> int:
+        """Which rank this is; rank 0 writes files for all. A spare has none before its first batch."""
+        return _ranks()[0] if self._sums is not None else int(os.environ.get("RANK") or 0)
 
     def _place(self, batch: Batch, epoch: Optional[int], samples: int, done: int, of: int) -> Batch:
         """Where in the job a batch is; samples are those of all ranks."""
@@ -608,7 +614,7 @@ class _LocalBatches(Batches):
     def __init__(self, samples: int, size: int, epochs: int, seed: Optional[int], rank: int, world: int,
                  collective: bool) -> None:
         super().__init__(collective)
-        self._all, self._step_of["rows"] = samples * epochs, size * world
+        self._all, self._counts["rows"] = samples * epochs, size * world
         self._plan = self._batches(samples, seed, rank, world)
         self._most = 0  # rows of a part; 0: any
 
@@ -618,7 +624,7 @@ class _LocalBatches(Batches):
 
     def _batches(self, samples: int, seed: Optional[int], rank: int, world: int) -> Iterator[Batch]:
         """As in a job, a batch may have the last rows of an epoch and the first ones of the next."""
-        size = self._step_of["rows"]
+        size = self._counts["rows"]
         for iteration, done in enumerate(range(0, self._all, size)):
             total = min(size, self._all - done)
             at, end = done + total * rank // world, done + total * (rank + 1) // world
@@ -675,7 +681,7 @@ class _AgentBatches(Batches):
         told = [os.environ.get("PACELINE_" + name, "") for name in ("EPOCHS", "BATCH")]
         if all(text.isdigit() for text in told):
             self._all = int(job if job.isdigit() else samples or 0) * int(told[0])
-            self._step_of["rows"] = int(told[1])
+            self._counts["rows"] = int(told[1])
         self._ended = False
         self._answer: Optional[_Answer] = None  # to a word that was said ahead
         try:  # the agent asks for it before this process is killed for its silence
@@ -822,6 +828,8 @@ class _AgentBatches(Batches):
                       float(values.get("weight") or 1), float(values.get("lr-scale") or 1))
         # Without a barrier nobody knows what the others have done by now: the rows of this rank count.
         samples, done = int(values.get("samples") or batch.size), int(values.get("samples-done") or self._done)
+        if self._sums is not None:  # the agent of a rank that has joined only knows what was done as it began
+            done = self._counts.get("done", done)
         self._done = done + samples
         epoch = values.get("epoch")
         return self._place(batch, int(epoch) if epoch else None, samples, done,
@@ -1058,6 +1066,8 @@ class _Best:
         self.name, _, way = text.partition(":")
         if not self.name.isidentifier() or len(self.name) > 27 or way not in ("min", "max"):
             raise Error("best=%r: NAME:min or NAME:max of a value that the script reports" % text)
+        if "best" in state._objects():
+            raise Error("state: best= keeps its value under the name best: give yours another one")
         self._sign = 1 if way == "min" else -1
         self._kept: Dict[str, Any] = {}
         self._state = state
@@ -1170,7 +1180,8 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
                     "started may ask for batches. TRAINER names the script itself, not torchrun: WORKERS=N "
                     "starts N ranks" % words) from None
     _end_with_statuses(collective)
-    return _with(_AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples), sums, kept, kept_best)
+    return _with(_AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples),
+                 sums, kept, kept_best)
 
 
 def _tell_not_collective() -> None:
@@ -1248,7 +1259,7 @@ def _ranks() -> Tuple[int, int]:
 def _with(source: Batches, sums: Any, state: Optional[_State], best: Optional[_Best]) -> Batches:
     source._state, source._best = state, best
     if state is not None:
-        state.add("paceline", _Dict(source._step_of))
+        state.add("paceline", _Dict(source._counts))
     if sums is not None:
         source._sums = _Arrays(source, sums) if isinstance(sums, int) else _Gradients(source, sums)
     return source
@@ -1264,6 +1275,7 @@ def _sum(batch: Batch, loss: Any, arrays: Any = None) -> Any:
     if loss is not None:
         batch.loss = loss
     summed = source._sums.sum(batch) if arrays is None else source._sums.sum(batch, arrays)
+    source._counts["done"] = batch.samples_done + batch.samples
     if not batch.samples and source._state is not None:
         source._before = source._state.copy()
     return summed
@@ -1353,7 +1365,8 @@ def _tell_bad(batch: Batch, what: str, value: Any) -> None:
     global _bad_gradients
     _bad_gradients += 1
     if _bad_gradients & (_bad_gradients - 1) == 0:
-        _say("iteration %d: %s is %s in this rank, and so is the sum of all ranks" % (batch.iteration, what, float(value)))
+        _say("iteration %d: %s is %s in this rank, and so is the sum of all ranks" %
+             (batch.iteration, what, float(value)))
 
 
 def _summing(source: Batches, floats: int) -> Any:
