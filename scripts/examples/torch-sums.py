@@ -8,7 +8,6 @@ last, is for validation; MODEL.pt is the best model by them. An example of pacel
                                 SYNC=allreduce
     python3 torch-sums.py rows.csv model.pt                             by hand, without a job
 """
-import os
 import sys
 
 import torch
@@ -50,8 +49,8 @@ for batch, (x, y) in paceline.Loader(batches, data):
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     schedule.step()
-    if (batch.iteration + 1) % 5 == 0:
+    if (batch.samples_done + batch.samples) % len(data) < batch.samples:  # an epoch ends
         validate()
 
-if os.environ.get("RANK", "0") == "0":
+if batches.rank == 0:
     torch.save(best["model"], sys.argv[2])
