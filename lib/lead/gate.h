@@ -187,8 +187,10 @@ void gate_given(struct gate *g, const struct gate_who *who, uint64_t attempt, in
 uint64_t gate_state_due(const struct gate *g);
 /* It takes too long: the settle waits no more, and those who were to have the state are out. */
 void gate_state_late(struct gate *g);
-/* Workers wait, and nobody has the state of the lead's iteration. */
-int gate_lost(const struct gate *g);
+/* Workers wait, and nobody who is here has the state of the lead's iteration. ABSENT: it may come
+ * back with one who was cut off, or whose replica is not in force, and who was not fenced since. */
+enum gate_lost { GATE_LOST_NOT, GATE_LOST, GATE_LOST_ABSENT };
+enum gate_lost gate_lost(const struct gate *g);
 /* Before its join: it will say gate_take_part() before each batch. Only for foreign members without
  * replicas. world:
  * the number of such members that is needed: with fewer no iteration begins (BSP) and no cut is

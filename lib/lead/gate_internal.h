@@ -114,6 +114,7 @@ struct worker {
 	uint64_t version; /* where its state is, as it joins: see gate_state() */
 	int is_due;       /* it was told how to get the state, and is to join with that */
 	uint64_t unaware; /* its connection, if it was put out and does not know it; else 0 */
+	uint64_t absent; /* one more than the iteration with whose state it may come back; 0: none */
 	uint64_t tried;   /* the attempt from which it was to have it */
 	uint64_t beginning; /* of which its state of iteration 0 is */
 	uint64_t gives_failed; /* in a row */
@@ -346,8 +347,10 @@ void states_begin(struct gate *g); /* before the first iteration: whose state is
 int states_let_in(const struct gate *g, const struct worker *w); /* also where there are no states */
 void states_bring(struct gate *g); /* those who wait are told how to get the state, or somebody gives it */
 void states_out(struct gate *g, struct worker *w);
-/* As worker_out(), for one that has not asked for anything which could be answered. It hears of that when
- * it joins again, or pushes; until then what it has is not lost. */
+/* As worker_out(), for one that may come back: then it still has the state that it has now. */
+void states_absent(struct gate *g, struct worker *w, const char *why);
+/* The same, for one that has not asked for anything which could be answered. It hears of that when
+ * it joins again, or pushes. */
 void states_put_out(struct gate *g, struct worker *w, const char *why);
 int states_hold(const struct gate *g); /* a settle waits for a state */
 /* The answer that was just made is w's: it also tells w to give its state, if w is to give it. */

@@ -268,7 +268,7 @@ void gate_join(struct gate *g, const struct gate_who *who)
 			effect_err(g, w->end_token, "fenced", "joined again");
 		w->end_token = 0;
 		w->join_token = who->token;
-		w->unaware = 0;
+		w->unaware = w->absent = 0;
 		w->connection = who->connection;
 		w->generation = who->generation;
 		if (w->state == WORKER_ACTIVE) /* again: others still wait for the barrier */
@@ -378,7 +378,7 @@ void gate_closed(struct gate *g, uint64_t connection)
 	HASH_ITER(hh, g->workers, w, next)
 	{
 		if (w->state != WORKER_OUT && w->connection == connection)
-			worker_out(g, w, "its connection closed");
+			states_absent(g, w, "its connection closed");
 		if (w->unaware == connection)
 			w->unaware = 0;
 	}
@@ -440,7 +440,7 @@ void gate_fence(struct gate *g, const char *worker, uint64_t generation, uint64_
 	 * names it: only its outcome says what the worker's rows have become. */
 	if (w->fenced < generation)
 		w->fenced = generation;
-	w->unaware = 0;
+	w->unaware = w->absent = 0;
 	w->fence_token[w->fence_tokens++] = token;
 	worker_fence(g, w);
 	units_step(g);

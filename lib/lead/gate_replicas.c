@@ -223,7 +223,7 @@ int gate_turn_away(struct gate *g)
 		}
 		snprintf(why, sizeof why, "its replica %s is not in force",
 			 g->replica[w->replica].name);
-		worker_out(g, w, why);
+		states_absent(g, w, why);
 	}
 	units_step(g);
 	return waits;

@@ -38,12 +38,19 @@ static int states_has_step(const struct gate *g, const struct worker *w)
 	return last->round && last->iteration == g->applied && w->version + 1 == g->applied;
 }
 
+/* As it has said with its join. */
+static int states_says(const struct gate *g, const struct worker *w)
+{
+	return w->state == WORKER_JOINING && w->join_token &&
+	       (w->version == g->applied || states_has_step(g, w));
+}
+
 /* It has the state of the lead's iteration, or is about to have it. */
 static int states_has(const struct gate *g, const struct worker *w)
 {
 	return w->state == WORKER_ACTIVE || w->is_due ||
 	       (w->state == WORKER_ENDED && w->version == g->applied) ||
-	       (states_waits(g, w) && (w->version == g->applied || states_has_step(g, w)));
+	       (states_waits(g, w) && states_says(g, w));
 }
 
 /* Somebody but `other` has it. */
@@ -75,27 +82,42 @@ const char *states_samples(const struct gate *g, char out[STATES_SAMPLES_MAX])
 	return out;
 }
 
-void states_put_out(struct gate *g, struct worker *w, const char *why)
+void states_absent(struct gate *g, struct worker *w, const char *why)
 {
-	uint64_t connection = states_has(g, w) ? w->connection : 0;
+	int has = w->state == WORKER_ACTIVE || w->is_due || states_says(g, w);
 
 	worker_out(g, w, why);
-	w->unaware = connection;
+	w->absent = states_are(g) && has ? g->applied + 1 : 0;
 }
 
-static int states_is_unaware(const struct gate *g)
+void states_put_out(struct gate *g, struct worker *w, const char *why)
 {
+	uint64_t connection = w->connection;
+
+	states_absent(g, w, why);
+	w->unaware = w->absent ? connection : 0;
+}
+
+/* One that lacks only what was committed last may be able to step. */
+static int states_may_come(const struct gate *g, const struct worker *w)
+{
+	return states_says(g, w) || (w->absent && w->absent >= g->applied);
+}
+
+enum gate_lost gate_lost(const struct gate *g)
+{
+	enum gate_lost lost = GATE_LOST;
+
+	if (!states_are(g) || !g->sums.is_known || g->settling || g->expect || g->quit ||
+	    !states_is_needed(g) || states_is_whole(g, NULL))
+		return GATE_LOST_NOT;
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
 		if (w->unaware)
-			return 1;
+			return GATE_LOST_NOT;
+		if (states_may_come(g, w))
+			lost = GATE_LOST_ABSENT;
 	}
-	return 0;
-}
-
-int gate_lost(const struct gate *g)
-{
-	return states_are(g) && g->sums.is_known && !g->settling && !g->expect && !g->quit &&
-	       states_is_needed(g) && !states_is_whole(g, NULL) && !states_is_unaware(g);
+	return lost;
 }
 
 /* ---- giving ---- */

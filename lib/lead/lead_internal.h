@@ -129,6 +129,7 @@ struct lead {
 		struct timer *late, *lost;
 		uint64_t due;   /* what a settle waits for: gate_state_due() */
 		double seconds; /* at most so long */
+		enum gate_lost is_lost;
 	} states; /* of members whose gradients replicas sum */
 	struct silents *silents; /* NULL: members are not watched */
 	struct cutting cut;

@@ -23,6 +23,9 @@
 			     * twice as long, or a large one would never be there, up to: */
 #define STATE_SECONDS_MAX 480.0 /* an agent waits 600 s for the answer to a push */
 #define LOST_SECONDS 10.0  /* in which one comes back who has the state that all others lack */
+/* The same if it was cut off: a supervisor waits for less long for a host that is silent, and for a
+ * fabric that begins anew. */
+#define ABSENT_SECONDS 60.0
 
 struct told {
 	char worker[OPTION_ID_MAX];
@@ -122,7 +125,10 @@ static void lead_states_on_lost(void *lead)
 
 void lead_states_look(struct lead *l)
 {
+	static const double within[] = {[GATE_LOST] = LOST_SECONDS,
+					[GATE_LOST_ABSENT] = ABSENT_SECONDS};
 	uint64_t due = gate_state_due(l->gate);
+	enum gate_lost lost = gate_lost(l->gate);
 
 	if (due != l->states.due && (l->states.due || l->states.seconds <= 0.0))
 		l->states.seconds = STATE_SECONDS; /* the last one was there in time */
@@ -131,10 +137,11 @@ void lead_states_look(struct lead *l)
 	else if (due != l->states.due)
 		timer_stop(l->states.late);
 	l->states.due = due;
-	if (!gate_lost(l->gate))
+	if (lost == GATE_LOST_NOT)
 		timer_stop(l->states.lost);
-	else if (!timer_is_set(l->states.lost))
-		timer_set(l->states.lost, LOST_SECONDS);
+	else if (lost != l->states.is_lost)
+		timer_set(l->states.lost, within[lost]);
+	l->states.is_lost = lost;
 }
 
 void lead_on_given(struct request *rq, void *lead)

@@ -498,7 +498,44 @@ static void who_was_put_out_may_still_come(void **state)
 	enter("w2", 1, NONE);
 	assert_false(gate_lost(gate));
 	closed("w0");
-	assert_true(gate_lost(gate));
+	assert_int_equal(gate_lost(gate), GATE_LOST_ABSENT);
+}
+
+/* As when the fabric begins anew, while a rank on the lead's host lacks the state. */
+static void who_was_cut_off_may_come_back(void **state)
+{
+	(void)state;
+	two();
+	closed("w1");
+	gate_fence(gate, "w1", 1, 99);
+	closed("w0");
+	enter("w2", 1, NONE);
+	assert_int_equal(gate_lost(gate), GATE_LOST_ABSENT);
+	gate_fence(gate, "w0", 1, 98); /* the supervisor has seen its end */
+	assert_int_equal(gate_lost(gate), GATE_LOST);
+	enter("w0", 2, 1); /* a person has said it, and it lives */
+	assert_int_equal(gate_lost(gate), GATE_LOST_NOT);
+	closed("w0");
+	assert_int_equal(gate_lost(gate), GATE_LOST_ABSENT);
+	enter("w0", 3, NONE);
+	assert_int_equal(gate_lost(gate), GATE_LOST);
+}
+
+static void whose_replica_is_not_in_force_may_come_back(void **state)
+{
+	(void)state;
+	two();
+	gate_replica_gone(gate, 1);
+	closed("w0");
+	gate_fence(gate, "w0", 1, 99);
+	enter("w1", 2, 1);
+	enter("w2", 1, NONE);
+	assert_int_equal(gate_lost(gate), GATE_LOST_ABSENT);
+	assert_false(gate_turn_away(gate));
+	assert_int_equal(gate_lost(gate), GATE_LOST_ABSENT);
+	enter("w1", 2, 1);
+	serve(1);
+	assert_int_equal(gate_lost(gate), GATE_LOST_NOT);
 }
 
 static void who_loads_too_long_may_still_come(void **state)
@@ -698,6 +735,8 @@ int main(void)
 		TEST(after_a_lead_died_members_come_back),
 		TEST(when_nobody_has_the_state_it_is_lost),
 		TEST(who_was_put_out_may_still_come),
+		TEST(who_was_cut_off_may_come_back),
+		TEST(whose_replica_is_not_in_force_may_come_back),
 		TEST(who_loads_too_long_may_still_come),
 		TEST(the_last_gives_before_it_leaves),
 		TEST(the_last_gives_before_it_leaves_after_its_end),
