@@ -1,8 +1,8 @@
 /*
  * States of trainers on their way to a rank that has none: parameters, optimizer and whatever else a
  * trainer saves.  A rank hands its state over as a sealed file of memory, and other ranks get that
- * file; a replica of another host gets its bytes.  What is in it only trainers know.  It is kept until
- * those who wait for it have it, or are given up.
+ * file; a replica of another host gets its bytes.  What is in it only trainers know.  It is kept for
+ * two minutes: whoever asks later is told that it is not here, and the lead has it given once more.
  *
  * A child fetches a state from another host, so that this process never waits.
  */
@@ -24,7 +24,7 @@
 #define CONNECT_SECONDS 2.0
 #define PAUSE_SECONDS 20.0 /* longest time in which the other side sends nothing */
 #define FETCHES_MAX 4      /* at a time */
-#define KEPT_SECONDS 120.0 /* a lead waits for half of that until a state is where it is needed */
+#define KEPT_SECONDS 120.0 /* from when it came; whoever was told of it asks at once */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 struct ask {
