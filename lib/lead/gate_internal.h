@@ -114,7 +114,7 @@ struct worker {
 	uint64_t version; /* where its state is, as it joins: see gate_state() */
 	int is_due;       /* it was told how to get the state, and is to join with that */
 	uint64_t unaware; /* its connection, if it was put out and does not know it; else 0 */
-	uint64_t absent; /* one more than the iteration with whose state it may come back; 0: none */
+	uint64_t absent; /* one more than the iteration whose state it may come back with; else 0 */
 	uint64_t tried;   /* the attempt from which it was to have it */
 	uint64_t beginning; /* of which its state of iteration 0 is */
 	uint64_t gives_failed; /* in a row */
@@ -246,7 +246,7 @@ struct gate {
 	struct sums sums;
 	struct give give;
 	struct given given;
-	uint64_t beginnings; /* with somebody's own state of iteration 0; 0: it is what all say they have */
+	uint64_t beginnings; /* with one's own state of iteration 0; 0: with what all say they have */
 	uint64_t unheld; /* this unit's settle waits for no state any more; it counts from 1 */
 
 	struct gate_effect *effect;

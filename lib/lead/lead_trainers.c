@@ -19,9 +19,10 @@
 #include <string.h>
 
 #define SAVED_SECONDS 1800.0 /* for the slowest, as for a part */
-#define STATE_SECONDS 60.0 /* that a settle waits for a state on its way to a member; after one that was late
-			     * twice as long, or a large one would never be there, up to: */
-#define STATE_SECONDS_MAX 480.0 /* an agent waits 600 s for the answer to a push */
+/* A settle waits so long for a state on its way to a member; after one that was late twice as long, or
+ * a large one would never be there. An agent waits 600 s for the answer to its push. */
+#define STATE_SECONDS 60.0
+#define STATE_SECONDS_MAX 480.0
 #define LOST_SECONDS 10.0  /* in which one comes back who has the state that all others lack */
 /* The same if it was cut off: a supervisor waits for less long for a host that is silent, and for a
  * fabric that begins anew. */

@@ -92,7 +92,8 @@ int sum_pair_open(struct sum_pair *p, int fd, struct error *err)
 	p->floats = sum_pair_file(p)->floats;
 	p->incarnation = sum_pair_file(p)->incarnation;
 	if (memcmp(sum_pair_file(p)->magic, MAGIC, sizeof MAGIC) == 0 && p->floats > 0 &&
-	    p->floats <= SUM_PAIR_FLOATS_MAX && SUM_PAIR_AT + 2 * sum_pair_length(p->floats) == p->bytes &&
+	    p->floats <= SUM_PAIR_FLOATS_MAX &&
+	    SUM_PAIR_AT + 2 * sum_pair_length(p->floats) == p->bytes &&
 	    (p->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0)
 		return 0;
 	sum_pair_close(p);

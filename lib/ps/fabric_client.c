@@ -193,7 +193,7 @@ static void fabric_client_on_down(struct peer *peer, void *fabric)
 	} else
 		fabric_client_let_go(&f->now);
 	f->now = (struct memory){.fd = -1};
-	round_look(f->replica); /* a sum of this host alone may have waited until nobody else writes */
+	round_look(f->replica); /* a sum of this host alone waits until nobody else writes */
 }
 
 int fabric_client_is_up(const struct fabric_client *f)

@@ -250,7 +250,7 @@ static int round_add_dense(struct ps_replica *r, const struct early *const *earl
 	for (size_t b = 0; b < rd->buckets; b++) {
 		if (most == 0)
 			return 0;
-		/* Of several hosts one by one, so that the first ones travel while others are added. */
+		/* Of several hosts one by one: the first travel while others are added. */
 		if (!rd->added[b])
 			most -= add_buckets(r, b, rd->alone ? most : 1, early, whole);
 	}
