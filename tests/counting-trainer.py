@@ -8,9 +8,9 @@ SECONDS is how long a batch takes (0), and each row as many seconds more as the 
 there; its device may be emulated (emulated_device.py). Once there is a file `enough` it says so; while there is a
 file `linger` it takes its time between two batches; once there is a file `dies` it removes that and kills itself in
 the middle of a save. The counts are its state: they are saved, into memory where that is offered, resumed and given
-to others as words of agent(1) say. At the end they are written to ID.counts, a line for each row. What was resumed,
-and the iteration of each sum, and each new factor of the learning rate, goes to standard output. It ends with 1 if
-a sum has not as many rows as samples.
+to others as words of agent(1) say. At the end they are written to ID.counts, a line for each row. Its rank, if it
+was a spare, what was resumed, where it saves, the iteration of each sum and each new factor of the learning rate go
+to standard output. It ends with 1 if a sum has not as many rows as samples.
 """
 import array
 import mmap

@@ -1,5 +1,5 @@
-"""A card that is none, for trainers of tests: of the numbers in the file device.ID of the present directory, ID
-being the node's:
+"""An emulated accelerator for trainers of tests. The file device.ID in the current directory, ID being the node's,
+says what it is like:
 
 	type=NAME launch=SECONDS speed=ROWS/S saturation=ROWS base=PART each=PART fits=ROWS
 

@@ -550,7 +550,8 @@ whole() {
 	kill_ranks
 	wait $!
 	whole
-	cat err; 	grep -q 'the trainer w[012] ended: all trainers go back to the last checkpoint' err
+	cat err
+	grep -q 'the trainer w[012] ended: all trainers go back to the last checkpoint' err
 	grep -q 'w0 goes on from memory' run/state/logs/w0.log
 	[ "$(ls memory)" = "" ]
 }
@@ -971,7 +972,6 @@ most_often() {
 	cat >sizes.py <<-'P'
 		import os, sys
 		sys.argv = ["counting_trainer.py", "--ranks", "600", "pace"]
-		sys.path.append(os.path.join(os.path.dirname(os.environ["TRAINER"]), ".."))
 		source = open(os.environ["TRAINER"]).read()
 		exec(compile(source[:source.rindex("main()")], "trainer", "exec"))
 		class Sizes(Trainer):
@@ -1052,7 +1052,6 @@ chain_job() {
 	cat >chain.py <<-'P'
 		import hashlib, os, sys
 		sys.argv = ["counting_trainer.py", "600", "pace"]
-		sys.path.append(os.path.join(os.path.dirname(os.environ["TRAINER"]), ".."))
 		source = open(os.environ["TRAINER"]).read()
 		exec(compile(source[:source.rindex("main()")], "trainer", "exec"))
 		class Chain(Trainer):
