@@ -35,8 +35,6 @@ rank() {
 	printf -v "AGENT_$id" %s "$PID"
 }
 
-child_of() { cat "/proc/$1/task/$1/children"; }
-
 # came N: the lead has come so far.
 came() { [ "$(ask "$T/lead.sock" stat | field iteration)" -ge "$1" ] 2>/dev/null; }
 
@@ -173,11 +171,11 @@ under_way() {
 	rank w2 0.03
 	wait_for '[ "$(ask lead.sock stat | field members)" = 3 ]'
 	under_way
-	kill -TERM "$(child_of "$AGENT_w1")"
+	kill -TERM "$(children_of "$AGENT_w1")"
 	ended "$AGENT_w1"
 	[ "$status" -eq 143 ]
 	grep -q 'the trainer ended: signal 15' w1.err
-	kill -TERM "$AGENT_w2" "$(child_of "$AGENT_w2")"
+	kill -TERM "$AGENT_w2" "$(children_of "$AGENT_w2")"
 	ended "$AGENT_w2"
 	[ "$status" -eq 0 ]
 	ends_exact 2 w0

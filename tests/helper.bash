@@ -146,6 +146,9 @@ came_to() {
 	in_status '^job .* samples-done=([^ ]*)' && [ "${BASH_REMATCH[1]:-0}" -ge "$1" ] && crawl
 }
 pid_of() { said "^node .* id=$1 .* pid=([^ ]*)"; }
+# children_of PID; trainer_of ID: the trainer of this agent; nothing while there is none.
+children_of() { cat "/proc/$1/task/$1/children"; }
+trainer_of() { children_of "$(pid_of "$1")" 2>/dev/null; }
 logged() { grep -c "$1" run/state/job.log 2>/dev/null || true; }
 # strike ID: kill -9, as soon as it runs.
 strike() {

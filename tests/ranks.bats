@@ -16,7 +16,6 @@ ranks_job() {
 node() { in_status "^node role=$2 id=$1 state=up "; }
 # began ID LIFE: this process of it is a rank that trains.
 began() { grep -q "^event role=worker id=$1 kind=ready life=$2 " run/state/job.log; }
-trainer_of() { cat "/proc/$(pid_of "$1")/task/$(pid_of "$1")/children" 2>/dev/null; }
 
 # went_back N: so often all have gone back to a checkpoint; a job that goes on begins with one.
 went_back() { [ "$(grep '^rollback ' run/state/job.log | grep -vc 'the job goes on:')" -eq "$1" ]; }
@@ -192,7 +191,7 @@ solved() {
 	begin first
 	wait_for 'came_to 240 && [ -e run/state/checkpoints/000002/MANIFEST ]'
 	for pid in $(status | sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p'); do
-		all+=($pid $(cat /proc/$pid/task/$pid/children))
+		all+=($pid $(children_of $pid))
 	done
 	kill -TERM $SUPERVISOR "${all[@]}"
 	ended $SUPERVISOR

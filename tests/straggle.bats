@@ -163,7 +163,7 @@ off at= id=w1 life=0" ]
 	busy 0
 	start s straggle --period 10 --pid "$BUSY" persistent count=1 slowdown=1000
 	wait_for '[ "$(state_of "$BUSY")" = T ]'
-	kill -9 "$(cat /proc/"$PID"/task/"$PID"/children)"
+	kill -9 "$(children_of "$PID")"
 	ended "$PID"
 	[ "$status" -eq 71 ]
 	grep -q 'guardian: has ended' s.err

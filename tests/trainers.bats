@@ -21,8 +21,7 @@ counting_job() {
 		WORKERS=3 EPOCHS=4 "$@" >job.env
 }
 
-# trainer_of ID: the process that an agent has started.
-trainer_of() { cat "/proc/$(pid_of "$1")/task/$(pid_of "$1")/children" 2>/dev/null; }
+# has_trainer ID: its agent has started a trainer.
 has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 # ---- each ----
@@ -419,7 +418,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	echo 60 >pace
 	begin first
 	wait_for 'came_to 30'
-	children=$(cat "/proc/$(cat shell.1)/task/$(cat shell.1)/children")
+	children=$(children_of "$(cat shell.1)")
 	[ -n "$children" ]
 	kill -9 "$(pid_of w1)"
 	wait_for 'grep -q "^event role=worker id=w1 kind=exit" run/state/job.log'
@@ -532,7 +531,7 @@ kill_ranks() {
 	wait_for '[ -e run/state/checkpoints/000003/MANIFEST ]'
 	local pid pids
 	for pid in $(pid_of w0) $(pid_of w1) $(pid_of w2); do
-		pids+=" $pid $(cat "/proc/$pid/task/$pid/children")"
+		pids+=" $pid $(children_of $pid)"
 	done
 	kill -9 $pids
 }
