@@ -582,10 +582,9 @@ class Batches:
         return not (isinstance(self._sums, _Gradients) and self._sums._announced)
 
     def _begin_anew(self) -> None:
-        things = list(self._state._objects().values()) if self._state is not None else []
         if isinstance(self._sums, _Gradients):
             self._sums.begin_anew()
-        for thing in things:
+        for thing in self._state._objects().values() if self._state is not None else ():
             if hasattr(thing, "zero_grad"):
                 thing.zero_grad()
         if _ddp is not None:
@@ -906,11 +905,11 @@ def _wrote(directory: str, said: Any) -> Optional[str]:
     if not os.path.isdir(directory):
         return directory
     if said is None or isinstance(said, bool):
-        path = directory if os.path.isdir(directory) and os.listdir(directory) else None
+        if not os.listdir(directory):
+            return None
+        path = directory
     else:
         path = os.path.join(directory, os.fsdecode(said))
-    if path is None:
-        return None
     files = [path]
     if os.path.isdir(path):
         for place, _, names in os.walk(path):
@@ -944,8 +943,6 @@ class _Dict:
 class _Random:
     """The random numbers of this process: those of Python, numpy, torch and its cards, as far as they
     are in use."""
-
-    _NAME = "random"  # in the state
 
     def state_dict(self) -> Dict[str, Any]:
         numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
@@ -984,7 +981,7 @@ class _State:
         if not isinstance(given, Mapping):
             raise Error('state= takes objects by name: state={"model": model, "optimizer": optimizer}')
         self._given = given
-        self._ours: Dict[str, Any] = {_Random._NAME: _Random()}
+        self._ours: Dict[str, Any] = {"random": _Random()}
         self._objects()  # mistakes are told now
 
     def _objects(self) -> Dict[str, Any]:
@@ -1153,10 +1150,10 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
         world = 1
         _tell_not_collective()
     kept = _State(state) if state is not None else None
-    if best is not None and kept is None:
-        raise Error("best= needs state=: that is what is kept")
     if kept is not None:
         save, resume = kept.save, kept.load
+    elif best is not None:
+        raise Error("best= needs state=: that is what is kept")
     kept_best = _Best(best, kept) if best is not None and kept is not None else None
     words = os.environ.get("PACELINE_IN"), os.environ.get("PACELINE_OUT")
     if words == (None, None):
@@ -1387,21 +1384,17 @@ class _Arrays:
         put = numpy.frombuffer(self._sums.memory, numpy.float32)
         many = isinstance(arrays, (list, tuple))
         some = [numpy.asarray(array) for array in (arrays if many else [arrays])]
-        if sum(array.size for array in some) != self._floats:
-            raise Error("allreduce() of %d floats, and batches() was given sums=%d" %
-                        (sum(array.size for array in some), self._floats))
-        at = 0
-        for array in some:
-            put[at:at + array.size] = array.reshape(-1) if batch.size else 0
-            at += array.size
+        floats, ends = sum(array.size for array in some), numpy.cumsum([array.size for array in some[:-1]], dtype=int)
+        if floats != self._floats:
+            raise Error("allreduce() of %d floats, and batches() was given sums=%d" % (floats, self._floats))
+        for array, part in zip(some, numpy.split(put, ends)):
+            part[:] = array.reshape(-1) if batch.size else 0
         sums, batch.samples = self._sums.sum(batch)
         if self._sums.bad and not numpy.isfinite(put).all():
             at = int(numpy.isfinite(put).argmin())
             _tell_bad(batch, "float %d of the gradient" % at, put[at])
-        all, at, out = numpy.frombuffer(sums, numpy.float32), 0, []
-        for array in some:
-            out.append(all[at:at + array.size].reshape(array.shape).copy())
-            at += array.size
+        parts = numpy.split(numpy.frombuffer(sums, numpy.float32), ends)
+        out = [part.reshape(array.shape).copy() for array, part in zip(some, parts)]
         return out if many else out[0]
 
 
@@ -1436,11 +1429,9 @@ class _Gradients:
         self._early: Optional[bool] = None  # until the first batch has shown it
         self._buckets: List[Tuple[int, int]] = []  # begin and count, the last floats first
         self._bucket_of: List[int] = []
-        self._left: List[int] = []  # of each bucket: gradients that are not made yet
-        self._copies: List[List[Any]] = []  # of each bucket that is made: when it is copied
-        self._announced = 0
         if sum(self._sizes) > _BUCKET:
             self._watch()
+        self._begin()
         if isinstance(self._sums, _ByHand) and self._sums.dist is not None:  # in a job all begin with the state of one
             for tensor in [*model.parameters(), *model.buffers()] if hasattr(model, "buffers") else model:
                 self._sums.dist.broadcast(tensor.detach(), 0)
@@ -1466,11 +1457,14 @@ class _Gradients:
                 node = self._all[i][1].expand_as(self._all[i][1]).grad_fn.next_functions[0][0]
             node.register_hook(lambda *_, i=i: self._hook(i))
             self._nodes.append(node)
-        self._begin()
 
     def _begin(self) -> None:
+        """The gradients of a batch will be made."""
+        self._made.clear()
+        # Of each bucket, and of the floats that are in none: gradients that are not made yet.
         self._left = [self._bucket_of.count(bucket) for bucket in range(len(self._buckets) + 1)]
-        self._copies, self._announced = [], 0
+        self._copies: List[List[Any]] = []  # of each bucket that is made: when it is copied
+        self._announced = 0
 
     def _hook(self, i: int) -> None:
         """In a backward pass: parameter i has its gradient."""
@@ -1491,9 +1485,7 @@ class _Gradients:
 
     def begin_anew(self) -> None:
         """The gradients that were made so far don't count."""
-        self._made.clear()
-        if self._buckets:
-            self._begin()
+        self._begin()
         for _, parameter in self._all:
             parameter.grad = None
 
@@ -1567,7 +1559,6 @@ class _Gradients:
                         "backward() takes batch.parts()" % batch.iteration)
         if self._made:
             self._early = not changed if self._early is None else self._early
-            self._made.clear()
             self._begin()
         for stream in self._streams.values():
             stream.synchronize()
