@@ -22,6 +22,7 @@ import argparse
 import mmap
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -283,8 +284,7 @@ class Rehearsal:
         """What the rank has written into memory, as a file."""
         if rank.into is None or not os.fstat(rank.into).st_size:
             raise Broken("%s: saved memory=, and nothing is there" % rank.place())
-        with open(path, "wb") as file:
-            file.write(os.pread(rank.into, os.fstat(rank.into).st_size, 0))
+        shutil.copyfile(self.path(rank.into), path)  # one read() gets 2 GiB at most
 
     def saved(self, rank: Rank, checkpoint: Checkpoint) -> None:
         checkpoint.waits_for.discard(rank.number)
@@ -344,7 +344,7 @@ class Rehearsal:
         while want and self.back:
             r = self.back.pop(0)
             take = min(want, r.count)
-            ranges.append(r._replace(skip=r.skip, take=take))
+            ranges.append(r._replace(take=take))
             if take < r.count:
                 self.back.insert(0, r._replace(skip=r.skip + take, take=r.count - take))
             want -= take
