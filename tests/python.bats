@@ -501,6 +501,11 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 		until [ "$word" = ok ]; do read -r word _ <&$PACELINE_IN; done
 		echo step loss=low >&$PACELINE_OUT; sleep 60'
 	[[ $output == *"rank 0, line 2: loss=low is no number"* ]]
+	run -65 rehearse --samples 5 --size 1 --save-every 1 -- sh -c '
+		say() { echo "$*" >&$PACELINE_OUT; }
+		hear() { while read -r word _ <&$PACELINE_IN && [ "$word" != ok ]; do :; done; }
+		say next; hear; say step; hear; say saved memory=../model; sleep 60'
+	[[ $output == *"rank 0, line 3: saved memory=../model: is not the name of a file"* ]]
 	run -65 rehearse --samples 5 -- sh -c 'printf "next %05000d\n" 1 >&$PACELINE_OUT; sleep 60'
 	[[ $output == *"rank 0: a line of more than 4096 bytes"* ]]
 	run -78 rehearse --samples 5 -- "$T/nothing"

@@ -255,6 +255,8 @@ class Rehearsal:
             else:
                 if "memory" in fields:
                     path = fields["memory"]
+                    if not path or path[0] == "." or "/" in path:
+                        raise Broken("%s: saved memory=%s: is not the name of a file" % (rank.place(), path))
                     self.write(rank, os.path.join(checkpoint.directory, "w%d" % rank.number, path))
                 if path is not None:
                     path = os.path.join(checkpoint.directory, "w%d" % rank.number, path)
