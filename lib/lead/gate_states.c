@@ -38,26 +38,28 @@ static int states_has_step(const struct gate *g, const struct worker *w)
 	return last->round && last->iteration == g->applied && w->version + 1 == g->applied;
 }
 
-/* As it has said with its join. */
-static int states_says(const struct gate *g, const struct worker *w)
-{
-	return w->state == WORKER_JOINING && w->join_token &&
-	       (w->version == g->applied || states_has_step(g, w));
-}
+/* Whether w has the state of the lead's iteration, or is about to have it. AWAY: it may come back with
+ * it. */
+enum has { HAS_NOT, HAS_AWAY, HAS };
 
-/* It has the state of the lead's iteration, or is about to have it. */
-static int states_has(const struct gate *g, const struct worker *w)
+static enum has states_has(const struct gate *g, const struct worker *w)
 {
-	return w->state == WORKER_ACTIVE || w->is_due ||
-	       (w->state == WORKER_ENDED && w->version == g->applied) ||
-	       (states_waits(g, w) && states_says(g, w));
+	if (w->state == WORKER_ACTIVE || w->is_due ||
+	    (w->state == WORKER_ENDED && w->version == g->applied))
+		return HAS;
+	/* As it has said with its join. */
+	if (w->state == WORKER_JOINING && w->join_token &&
+	    (w->version == g->applied || states_has_step(g, w)))
+		return gate_in_force(g, w->replica) ? HAS : HAS_AWAY;
+	/* One that lacks only what was committed last may be able to step. */
+	return w->absent && w->absent >= g->applied ? HAS_AWAY : HAS_NOT;
 }
 
 /* Somebody but `other` has it. */
 static int states_is_whole(const struct gate *g, const struct worker *other)
 {
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
-		if (w != other && states_has(g, w))
+		if (w != other && states_has(g, w) == HAS)
 			return 1;
 	}
 	return 0;
@@ -84,7 +86,8 @@ const char *states_samples(const struct gate *g, char out[STATES_SAMPLES_MAX])
 
 void states_absent(struct gate *g, struct worker *w, const char *why)
 {
-	int has = w->state == WORKER_ACTIVE || w->is_due || states_says(g, w);
+	/* A trainer that has ended may be gone for good with its connection. */
+	int has = w->state != WORKER_ENDED && states_has(g, w) != HAS_NOT;
 
 	worker_out(g, w, why);
 	w->absent = states_are(g) && has ? g->applied + 1 : 0;
@@ -98,12 +101,6 @@ void states_put_out(struct gate *g, struct worker *w, const char *why)
 	w->unaware = w->absent ? connection : 0;
 }
 
-/* One that lacks only what was committed last may be able to step. */
-static int states_may_come(const struct gate *g, const struct worker *w)
-{
-	return states_says(g, w) || (w->absent && w->absent >= g->applied);
-}
-
 enum gate_lost gate_lost(const struct gate *g)
 {
 	enum gate_lost lost = GATE_LOST;
@@ -114,7 +111,7 @@ enum gate_lost gate_lost(const struct gate *g)
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
 		if (w->unaware)
 			return GATE_LOST_NOT;
-		if (states_may_come(g, w))
+		if (states_has(g, w) == HAS_AWAY)
 			lost = GATE_LOST_ABSENT;
 	}
 	return lost;
@@ -279,7 +276,7 @@ void states_out(struct gate *g, struct worker *w)
 
 int states_stays(struct gate *g, struct worker *w)
 {
-	if (!states_are(g) || g->settling || !states_has(g, w) || states_is_whole(g, w) ||
+	if (!states_are(g) || g->settling || states_has(g, w) != HAS || states_is_whole(g, w) ||
 	    !states_is_needed(g))
 		return 0;
 	if (!g->give.attempt)
@@ -345,7 +342,7 @@ int states_keeps(const struct gate *g)
 
 static int states_may_save(const struct gate *g, const struct worker *w)
 {
-	return w->waiting || (w->state == WORKER_ENDED && states_has(g, w));
+	return w->waiting || (w->state == WORKER_ENDED && w->version == g->applied);
 }
 
 /* Whether somebody can save this iteration, or there is nothing to be saved. If nobody ever will, the
