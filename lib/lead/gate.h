@@ -179,7 +179,7 @@ void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
 #define GATE_NO_STATE UINT64_MAX
 /* Before its join, where foreign members have replicas: its state is that of this iteration; or it
  * has none, GATE_NO_STATE. Then its join is answered by `ok iteration= fill=REPLICA attempt=`, or, one
- * behind, by `ok iteration= step=ROUND samples=`: it is no member yet, and joins again. */
+ * behind, by `ok iteration= step=ROUND samples= bad=1`: it is no member yet, and joins again. */
 void gate_state(struct gate *g, const struct gate_who *who, uint64_t version);
 /* It has given its state to its replica, as it was told, or could not. */
 void gate_given(struct gate *g, const struct gate_who *who, uint64_t attempt, int failed);

@@ -204,9 +204,9 @@ static void states_bring_one(struct gate *g, struct worker *w)
 			states_pick(g);
 		return;
 	}
-	effect_ok(g, w->join_token, NULL, "iteration=%llu step=%llu samples=%llu",
+	effect_ok(g, w->join_token, NULL, "iteration=%llu step=%llu samples=%llu%s",
 		  (unsigned long long)g->applied, (unsigned long long)g->sums.last.round,
-		  (unsigned long long)g->sums.last.samples);
+		  (unsigned long long)g->sums.last.samples, g->sums.was_bad ? " bad=1" : "");
 	w->join_token = 0;
 	w->is_due = 1;
 }

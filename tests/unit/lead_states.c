@@ -426,14 +426,16 @@ static void one_behind_steps_with_the_sum(void **state)
 	push("w0", 1, 1, 10);
 	push("w1", 1, 1, 10);
 	expect("settle 1\n");
+	gate_sum_is_bad(gate);
 	gate_replica_gone(gate, 0);
 	serve(0);
 	enter("w0", 1, 1); /* whether that is the lead's iteration is not known yet */
 	expect("");
 	slow = 0;
 	gate_settled(gate, asked, NULL, 0);
-	expect("apply 1\n5 ok iteration=2 applied=1 samples=20 round=#2\n6 ok iteration=2 applied=1 samples=20 round=#2\n"
-	       "7 ok iteration=2 step=#2 samples=20\nsum 2 of 1\n");
+	expect("apply 1\n5 ok iteration=2 applied=1 samples=20 round=#2 bad=1\n"
+	       "6 ok iteration=2 applied=1 samples=20 round=#2 bad=1\n"
+	       "7 ok iteration=2 step=#2 samples=20 bad=1\nsum 2 of 1\n");
 	push("w1", 1, 2, 10);
 	expect("");
 	enter("w0", 1, 2);
