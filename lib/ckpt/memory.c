@@ -26,14 +26,16 @@ static int memory_path(const char *dir, uint32_t part, const char *sum, char *ou
 	return fs_join(out, max, dir, name, err);
 }
 
-/* All but that name; NULL: all. The directory stays: another part may be about to be written there. */
+/* All; with `but` only names as long as that, and not itself. The directory stays: another part may be
+ * about to be written there. */
 static void remove_prefix(const char *dir, const char *prefix, const char *but)
 {
 	char path[CKPT_PATH_MAX];
 	DIR *d = opendir(dir);
 	size_t len = strlen(prefix);
 	for (struct dirent *e; d && (e = readdir(d));)
-		if (strncmp(e->d_name, prefix, len) == 0 && (!but || strcmp(e->d_name, but) != 0) &&
+		if (strncmp(e->d_name, prefix, len) == 0 &&
+		    (!but || (strlen(e->d_name) == strlen(but) && strcmp(e->d_name, but) != 0)) &&
 		    fs_join(path, sizeof path, dir, e->d_name, NULL) == 0)
 			unlink(path);
 	if (d)
@@ -170,7 +172,8 @@ int ckpt_memory_keep(const char *dir, const char *worker, uint64_t sum, int fd, 
 	    fs_join(path, sizeof path, dir, name, err) != 0 ||
 	    keep_give(keeper, path, fd, err) != 0)
 		return -1;
-	/* The keeper of an earlier process lets go of its file when no link leads there any more. */
+	/* The keeper of an earlier process lets go of its file when no link leads there any more.
+	 * Another worker's id may be longer, and begin with this one and a dot. */
 	snprintf(prefix, sizeof prefix, STATE "%s.", worker);
 	remove_prefix(dir, prefix, name);
 	return 0;

@@ -211,12 +211,20 @@ static void test_what_is_kept_is_found_if_it_is_that_file(void **state)
 	wrong.bytes++;
 	assert_int_equal(ckpt_memory_find(kept_dir, "w0", &wrong), -1);
 	/* There is one of each worker. */
+	const struct saved_memory dotted = {kept_dir, "w0.1", keeper_start(), ""};
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(saved("weights", &dotted, &wrong, &next, &err), 0);
+	close(next);
 	const struct saved_memory again = {kept_dir, "w0", keeper_start(), ""};
 	assert_int_equal(unlink(file), 0);
 	assert_int_equal(saved("heights", &again, &wrong, &next, &err), 0);
 	close(next);
 	assert_int_equal(ckpt_memory_find(kept_dir, "w0", &f), -1);
 	close(fd);
+	fd = ckpt_memory_find(kept_dir, "w0.1", &f);
+	assert_true(fd >= 0);
+	close(fd);
+	close(dotted.keeper);
 	f = wrong;
 	fd = ckpt_memory_find(kept_dir, "w0", &f);
 	assert_true(fd >= 0);
