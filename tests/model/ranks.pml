@@ -16,9 +16,10 @@
  *
  * A request and what the lead makes of it is one step here, the answer another one.  What may be on
  * its way while somebody dies: answers of the lead, its orders, a settle, a state.  Deadlines: a
- * settle's hold may end at any time (LATE); a job is given up only once all agents have done what
- * they can do without their trainers.  Not in it: checkpoints, rollbacks, parts of a gradient that
- * come early, gradients that can't be summed, who gives if several can, an only rank that is cut off for long.
+ * settle's hold may end at any time (LATE); a job is given up only once no host is cut off (CUT_OFF:
+ * it is always back in time) and all agents have done what they can do without their trainers.  Not
+ * in it: checkpoints, rollbacks, parts of a gradient that come early, gradients that can't be summed,
+ * who gives if several can, a host that is cut off for longer than the lead waits.
  */
 #ifndef N
 #define N 2      /* rows */
