@@ -395,6 +395,9 @@ SGD='--optimizer sgd --lr 1'
 	# Nobody trained.
 	apply l 8 5 0 0
 	answered l '^ok iteration=9$'
+	push w w0 9 '\xca\xf2\x49\x71\0\0\xc0\x7f\0\0\x40\x40\0\0\x80\x40' # 1e30, nan, 3, 4
+	sum l 6 9 w0
+	answered l "^summed worker=w0 generation=1 sequence=10 count=1	not all of its gradient is finite"
 	for line in "fill $ME from=x iteration=0" "copy $ME" "cut $ME path=x"; do
 		tell w "$line\n"
 	done

@@ -9,6 +9,7 @@
 #include "base/grow.h"
 #include "param/table.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,16 +177,20 @@ static void note_bad(struct pushes *pushes, size_t push, int in_rows, size_t at,
 	const struct store_push *from = &pushes->push[push];
 	const float *g = (in_rows ? from->row_gradient : from->dense) + at;
 	struct store_bad *bad = pushes->bad ? &pushes->bad[push] : NULL;
-	size_t i = 0;
+	size_t i = 0, infinite;
 
 	if (!bad)
 		return;
 	while (i < n && !beyond_one(store_sum_read_one(g + i)))
 		i++;
+	for (infinite = i; infinite < n && isfinite(store_sum_read_one(g + infinite));)
+		infinite++;
 	i = i < n ? i : 0;
 	pthread_mutex_lock(&pushes->lock);
+	int is_infinite = bad->is_infinite || infinite < n;
 	if (!bad->found || in_rows < bad->in_rows || (in_rows == bad->in_rows && at + i < bad->at))
-		*bad = (struct store_bad){1, in_rows, at + i, store_sum_read_one(g + i)};
+		*bad = (struct store_bad){1, in_rows, at + i, store_sum_read_one(g + i), 0};
+	bad->is_infinite = is_infinite;
 	pthread_mutex_unlock(&pushes->lock);
 }
 

@@ -24,11 +24,12 @@ struct store_bad {
 	int in_rows; /* `at` counts floats of row_gradient, not elements of dense */
 	size_t at;
 	float value; /* read for the message; it may differ from the judged one by now */
+	int is_infinite; /* this one, or a later one, is not finite */
 };
 
 /* Computes out[count]: elements begin .. begin+count-1 of the dense gradients of these pushes,
  * weighted and added in this order; zeros if no push has a dense gradient. bad[pushes] change only
- * where a bad gradient is found; then out is of no use. team NULL: the caller alone. */
+ * where a bad gradient is found; then out can't be applied. team NULL: the caller alone. */
 void store_sum_dense(const struct store *s, struct team *team, const struct store_push *push,
 		     size_t pushes, size_t begin, size_t count, float *out, struct store_bad *bad);
 

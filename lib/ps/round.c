@@ -58,13 +58,16 @@ static void put_summed(struct ps_replica *r, struct request *rq)
 
 	for (size_t i = 0; i < rd->members; i++) {
 		const struct round_member *m = &rd->member[i];
-		int bad = rd->bad[i].found && !isfinite(rd->bad[i].value);
+		const struct store_bad *bad = &rd->bad[i];
 		struct record_out *o = RECORD("summed", F("worker", m->worker),
 					      F("generation", m->generation),
 					      F("sequence", m->sequence), F("count", m->count));
-		snprintf(why, sizeof why, "float %zu of its gradient is %g", rd->bad[i].at,
-			 (double)rd->bad[i].value);
-		request_put(rq, o->data, record_end(o, bad ? why : NULL));
+		if (isfinite(bad->value))
+			snprintf(why, sizeof why, "not all of its gradient is finite");
+		else
+			snprintf(why, sizeof why, "float %zu of its gradient is %g", bad->at,
+				 (double)bad->value);
+		request_put(rq, o->data, record_end(o, bad->is_infinite ? why : NULL));
 	}
 	if (rd->check)
 		request_ok(rq, "round=%llu sum=%llu", (unsigned long long)rd->number,
@@ -198,11 +201,14 @@ static int bucket_is_here(const struct ps_replica *r, const struct early *const 
 	return 1;
 }
 
+/* Whether a gradient can't be added. */
 static int round_any_bad(const struct ps_replica *r)
 {
 	const struct round *rd = &r->round;
 
-	for (size_t i = 0; i < rd->members && !r->ps->options.sums; i++) {
+	if (r->ps->options.sums)
+		return 0;
+	for (size_t i = 0; i < rd->members; i++) {
 		if (rd->bad[i].found)
 			return 1;
 	}

@@ -220,6 +220,7 @@ static void what_may_not_be_is_named(void **state)
 			assert_int_equal(bad[j].found, j == k);
 		assert_int_equal(bad[k].at, at);
 		assert_false(bad[k].in_rows);
+		assert_true(bad[k].is_infinite == (i % 5 < 3 || at < DENSE - 1));
 		assert_memory_equal(&bad[k].value, &wrong[i % 5], sizeof(float));
 		gradient[k][DENSE - 1] = had_last;
 		gradient[k][at] = had;
