@@ -48,22 +48,15 @@ static void child_drop(struct event **e)
 	*e = NULL;
 }
 
-static void child_close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 static void child_release(struct child *c)
 {
 	child_drop(&c->readable);
 	child_drop(&c->speaks);
 	child_drop(&c->ended);
 	child_drop(&c->deadline);
-	child_close_fd(&c->output_fd);
-	child_close_fd(&c->words_fd);
-	child_close_fd(&c->pid_fd);
+	fs_close(&c->output_fd);
+	fs_close(&c->words_fd);
+	fs_close(&c->pid_fd);
 	free(c->output);
 	free(c);
 }
@@ -303,7 +296,7 @@ static int child_spawn(struct child *c, struct error *err)
 	if (output >= 0 && c->options.called)
 		words = open_pipe(&c->words_fd, program, err);
 	if (output < 0 || (c->options.called && words < 0)) {
-		child_close_fd(&output);
+		fs_close(&output);
 		close(input);
 		return -1;
 	}
@@ -315,8 +308,8 @@ static int child_spawn(struct child *c, struct error *err)
 	else
 		error_errno(err, ERROR_OS, program, "fork");
 	close(input);
-	child_close_fd(&output);
-	child_close_fd(&words);
+	fs_close(&output);
+	fs_close(&words);
 	return c->pid > 0 ? 0 : -1;
 }
 

@@ -72,13 +72,6 @@ struct remote {
 
 /* ---- beginning and end ---- */
 
-static void remote_close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 /* Starts the launcher's program (ssh, srun), which ends with us and gets signals only from us. */
 static void remote_become(char **argv, const char *path, int pipes[REMOTE_POLLS][2], int quiet)
 {
@@ -107,9 +100,9 @@ static int remote_start(struct remote *r, struct error *err)
 		if (r->pid < 0)
 			result = error_errno(err, ERROR_OS, r->host, "fork");
 	}
-	remote_close_fd(&pipes[IN][1]);
-	remote_close_fd(&pipes[OUT][0]);
-	remote_close_fd(&pipes[SAID][1]);
+	fs_close(&pipes[IN][1]);
+	fs_close(&pipes[OUT][0]);
+	fs_close(&pipes[SAID][1]);
 	r->fd[IN] = pipes[IN][0];
 	r->fd[OUT] = pipes[OUT][1];
 	r->fd[SAID] = pipes[SAID][0];
@@ -192,8 +185,8 @@ void remote_close(struct remote *r)
 	while (r->first)
 		drop_first(r);
 	for (int i = 0; i < REMOTE_POLLS; i++)
-		remote_close_fd(&r->fd[i]);
-	remote_close_fd(&r->opening);
+		fs_close(&r->fd[i]);
+	fs_close(&r->opening);
 	argv_free(&r->argv);
 	free(r->host);
 	free(r->program);
@@ -339,7 +332,7 @@ static int send_some(struct remote *r, struct error *err)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0) {
-			remote_close_fd(&r->fd[OUT]);
+			fs_close(&r->fd[OUT]);
 			break;
 		}
 		remote_sent(r, (size_t)n);
@@ -377,7 +370,7 @@ static void hear_words(struct remote *r)
 		r->words_len += len;
 	}
 	if (n == 0)
-		remote_close_fd(&r->fd[SAID]);
+		fs_close(&r->fd[SAID]);
 }
 
 static int read_greeting(struct remote *r, const struct record *rec, struct error *err)
@@ -397,7 +390,7 @@ static int read_greeting(struct remote *r, const struct record *rec, struct erro
 	    record_u64(rec, "memory-mib", 0, UINT64_MAX, &g->memory_mib, err) != 0)
 		return error_wrap(err, r->host);
 	r->has_greeted = 1;
-	remote_close_fd(&r->opening);
+	fs_close(&r->opening);
 	return 0;
 }
 
@@ -449,7 +442,7 @@ static int remote_hear(struct remote *r, struct error *err)
 		return r->has_greeted ? 0 : skip_noise(r, err);
 	}
 	if (count > 0)
-		remote_close_fd(&r->fd[IN]);
+		fs_close(&r->fd[IN]);
 	return 0;
 }
 
@@ -522,7 +515,7 @@ const struct remote_greeting *remote_greets(const struct remote *r)
 
 void remote_done(struct remote *r)
 {
-	remote_close_fd(&r->fd[OUT]);
+	fs_close(&r->fd[OUT]);
 }
 
 void remote_into(struct remote *r, int fd)
@@ -560,7 +553,7 @@ static struct node_end reap(struct remote *r)
 	struct node_end unseen = {0};
 	int status;
 	double until = clock_mono() + REAP_SECONDS;
-	remote_close_fd(&r->fd[OUT]);
+	fs_close(&r->fd[OUT]);
 	while (clock_mono() < until) {
 		if (waitpid(r->pid, &status, WNOHANG) == r->pid) {
 			r->pid = 0;
@@ -582,7 +575,7 @@ static int remote_lost(struct remote *r, struct error *err)
 	char how[128];
 	struct node_end end = reap(r);
 	const char *words = last_words(r);
-	remote_close_fd(&r->opening);
+	fs_close(&r->opening);
 	end_text(&end, how, sizeof how);
 	if (!r->has_greeted && is_not_there(&end))
 		return error_set(err, ERROR_CONFIG, r->host,

@@ -10,6 +10,7 @@
 
 #include "base/keep.h"
 #include "base/log.h"
+#include "ckpt/memory.h"
 #include "record/record.h"
 #include "wire/timer.h"
 
@@ -271,7 +272,7 @@ static struct fetch *fetch_begin(struct ps_replica *r, uint64_t attempt, const c
 	r->fetches = f;
 	snprintf(f->path, sizeof f->path, "%.*s%s.sock", slash ? (int)(slash - own) + 1 : 0, own,
 		 from);
-	f->fd = keep_new("paceline-state", err);
+	f->fd = keep_new(CKPT_MEMORY_STATE, err);
 	job.keep = f->fd;
 	if (f->fd >= 0 && fork_start(&f->child, r->ps->server, &job, fetch_done, f, err) == 0)
 		return f;

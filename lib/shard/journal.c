@@ -159,13 +159,6 @@ const char *journal_path(const struct journal *j)
 	return j->file.path;
 }
 
-static void journal_close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 static void forget_child(struct journal *j)
 {
 	if (j->child > 0) {
@@ -175,8 +168,8 @@ static void forget_child(struct journal *j)
 		unlink(j->next.path);
 	}
 	j->child = 0;
-	journal_close_fd(&j->report_fd);
-	journal_close_fd(&j->next.fd);
+	fs_close(&j->report_fd);
+	fs_close(&j->next.fd);
 	sealed_free(&j->since);
 }
 
@@ -185,8 +178,8 @@ void journal_close(struct journal *j)
 	if (!j)
 		return;
 	forget_child(j);
-	journal_close_fd(&j->file.fd);
-	journal_close_fd(&j->lock_fd);
+	fs_close(&j->file.fd);
+	fs_close(&j->lock_fd);
 	sealed_free(&j->buffer);
 	free(j);
 }
@@ -269,7 +262,7 @@ static int journal_read_lines(struct file *f,
 {
 	char *data = NULL;
 	int result = journal_read_all(f, &data, err);
-	journal_close_fd(&f->fd);
+	fs_close(&f->fd);
 	if (result == 0)
 		result = scan_lines(data, (size_t)f->filled, f->path, line, arg, scan, err);
 	if (result == 0)
@@ -297,7 +290,7 @@ int journal_keep(struct journal *j, struct error *err)
 	struct file *f = &j->file;
 	char *data = NULL;
 	int result = journal_read_all(f, &data, err);
-	journal_close_fd(&f->fd);
+	fs_close(&f->fd);
 	if (result == 0) {
 		memset(data + scan->end, 0, (size_t)f->filled - scan->end);
 		if (scan->lacks_newline)
@@ -407,7 +400,7 @@ static int install(struct journal *j, struct file *f, uint32_t chain, struct err
 		j->is_broken = 1;
 		return -1;
 	}
-	journal_close_fd(&j->file.fd);
+	fs_close(&j->file.fd);
 	j->file = named;
 	j->long_after = 0;
 	j->is_loose = 0;
@@ -446,7 +439,7 @@ int journal_begin(struct journal *j, journal_state_fn *state, void *owner, struc
 	else
 		result = install(j, &f, chain, err);
 	if (result != 0) {
-		journal_close_fd(&f.fd);
+		fs_close(&f.fd);
 		unlink(f.path);
 		return -1;
 	}
@@ -577,7 +570,7 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
 	    create_file(&j->next, err) != 0)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) != 0) {
-		journal_close_fd(&j->next.fd);
+		fs_close(&j->next.fd);
 		unlink(j->next.path);
 		return error_errno(err, ERROR_OS, j->next.path, "pipe");
 	}
@@ -587,7 +580,7 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
 	close(ends[1]);
 	if (child < 0) {
 		close(ends[0]);
-		journal_close_fd(&j->next.fd);
+		fs_close(&j->next.fd);
 		unlink(j->next.path);
 		return error_errno(err, ERROR_OS, j->next.path, "fork");
 	}
