@@ -162,14 +162,15 @@ under_way() {
 	grep -q "^resume [1-9]" w1.out
 }
 
-@test "SIGTERM to the trainer, and to the trainer and its agent: the others go on, exactly" {
+@test "SIGTERM to the trainer, to it and its agent, to an agent that is done: the others go on, exactly" {
 	queue --epochs 2
 	replica
 	lead
 	rank w0 0.03
 	rank w1 0.03
 	rank w2 0.03
-	wait_for '[ "$(ask lead.sock stat | field members)" = 3 ]'
+	rank w3 0.03
+	wait_for '[ "$(ask lead.sock stat | field members)" = 4 ]'
 	under_way
 	kill -TERM "$(children_of "$AGENT_w1")"
 	ended "$AGENT_w1"
@@ -178,6 +179,11 @@ under_way() {
 	kill -TERM "$AGENT_w2" "$(children_of "$AGENT_w2")"
 	ended "$AGENT_w2"
 	[ "$status" -eq 0 ]
+	wait_for '[[ $(ask lead.sock members) == *"worker=w3 "*"state=ended"* ]]'
+	kill -TERM "$AGENT_w3"
+	ended "$AGENT_w3"
+	[ "$status" -eq 0 ]
+	not grep "starting over" w3.err
 	ends_exact 2 w0
 }
 

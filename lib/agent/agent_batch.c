@@ -292,7 +292,7 @@ int agent_leave(struct agent *a, struct error *err)
 {
 	if (!a->options.replica || clock_mono() >= a->stop_at + a->options.grace_seconds)
 		return WORK_STOP;
-	if (a->phase == PHASE_IN || a->phase == PHASE_READY)
+	if (a->phase == PHASE_IN || a->phase == PHASE_READY || a->phase == PHASE_ENDING)
 		return say_leave(a, err);
 	return a->phase == PHASE_LEAVING || a->phase == PHASE_GIVING ? WORK_OK : WORK_STOP;
 }
@@ -433,6 +433,8 @@ static int on_pushed(struct agent *a, struct error *err)
 
 static int agent_batch_on_ended(struct agent *a, struct error *err)
 {
+	if (a->phase != PHASE_ENDING) /* it leaves: the answer to that comes, too */
+		return WORK_OK;
 	if (record_get(&a->lead.record, "wait") && agent_sums_gives(a)) {
 		a->phase = PHASE_GIVING;
 		return WORK_OK;

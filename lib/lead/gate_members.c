@@ -326,14 +326,22 @@ void gate_leave(struct gate *g, const struct gate_who *who)
 	struct worker *w;
 
 	HASH_FIND_STR(g->workers, who->worker, w);
-	if (who->incarnation != g->options.incarnation)
+	if (who->incarnation != g->options.incarnation) {
 		effect_err(g, who->token, "fenced", "incarnation %llu is in force",
 			   (unsigned long long)g->options.incarnation);
-	else if (w && w->generation == who->generation && states_stays(g, w)) {
+		return;
+	}
+	if (w && w->generation != who->generation)
+		w = NULL;
+	if (w && w->end_token) { /* answers keep their order */
+		effect_ok(g, w->end_token, NULL, "wait=1");
+		w->end_token = 0;
+	}
+	if (w && states_stays(g, w)) {
 		effect_ok(g, who->token, NULL, "wait=1");
 		states_tell(g, w);
 	} else {
-		if (w && w->generation == who->generation)
+		if (w)
 			worker_out(g, w, "it left");
 		effect_ok(g, who->token, NULL, "%s", "");
 	}

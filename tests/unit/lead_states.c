@@ -607,6 +607,19 @@ static void the_last_gives_before_it_leaves_after_its_end(void **state)
 	assert_non_null(strstr(happened, "12 give"));
 }
 
+static void who_leaves_while_its_end_waits_is_answered_both(void **state)
+{
+	(void)state;
+	two();
+	end("w0");
+	leave("w0");
+	expect("sum 1 of 1\n5 ok wait=1\n6 ok \n");
+	end("w1");
+	enter("w2", 1, NONE);
+	collect();
+	assert_non_null(strstr(happened, "7 give"));
+}
+
 static void one_that_has_ended_gives_too(void **state)
 {
 	(void)state;
@@ -742,6 +755,7 @@ int main(void)
 		TEST(who_loads_too_long_may_still_come),
 		TEST(the_last_gives_before_it_leaves),
 		TEST(the_last_gives_before_it_leaves_after_its_end),
+		TEST(who_leaves_while_its_end_waits_is_answered_both),
 		TEST(one_that_has_ended_gives_too),
 		TEST(who_was_put_out_does_not_end),
 		TEST(one_saves_what_was_committed),
