@@ -147,7 +147,6 @@ struct sums {
 		uint64_t iteration, attempt;
 	} give;
 	uint64_t samples; /* of the last iteration, on all hosts; 0: nobody had rows */
-	int is_bad;       /* its sum is not finite, as the lead says */
 };
 
 struct agent {

@@ -123,8 +123,9 @@ static void sums_answer_nothing(struct agent *a)
 	agent_answer(a, RECORD("ok", F("iteration", a->sums.version), F("samples", 0)));
 }
 
-/* The sum of `iteration`, of so many samples. -1: it is not here. */
-static int sums_answer(struct agent *a, uint64_t iteration, uint64_t round, uint64_t samples)
+/* The sum of `iteration`, of so many samples; is_bad: it is not finite. -1: it is not here. */
+static int sums_answer(struct agent *a, uint64_t iteration, uint64_t round, uint64_t samples,
+		       int is_bad)
 {
 	struct sums *s = &a->sums;
 	char path[64];
@@ -137,7 +138,7 @@ static int sums_answer(struct agent *a, uint64_t iteration, uint64_t round, uint
 	agent_answer(a, RECORD("ok", F("iteration", s->version), F("samples", samples),
 			       samples > 0 ? F("path", (const char *)path) : F_NONE,
 			       samples > 0 ? F("offset-bytes", (uint64_t)at) : F_NONE,
-			       s->is_bad ? F("bad", 1) : F_NONE));
+			       is_bad ? F("bad", 1) : F_NONE));
 	return 0;
 }
 
@@ -256,9 +257,8 @@ int agent_sums_pushed(struct agent *a, struct error *err)
 	uint64_t samples = 0;
 	if (record_u64(r, "samples", 0, UINT64_MAX, &samples, err) != 0)
 		return error_wrap(err, a->options.lead);
-	a->sums.is_bad = record_get(r, "bad") != NULL;
 	if (a->iteration == a->push.iteration + 1 &&
-	    sums_answer(a, a->push.iteration, 0, samples) == 0)
+	    sums_answer(a, a->push.iteration, 0, samples, record_get(r, "bad") != NULL) == 0)
 		return WORK_OK;
 	return WORK_RESET;
 }
@@ -346,7 +346,7 @@ static void sums_late_step(struct agent *a)
 		return;
 	s->step.is_due = 0;
 	if (s->step.iteration == s->version + 1 &&
-	    sums_answer(a, s->version, s->step.round, s->step.samples) == 0)
+	    sums_answer(a, s->version, s->step.round, s->step.samples, 0) == 0)
 		return;
 	s->is_whole = 0;
 	sums_answer_nothing(a);
