@@ -837,6 +837,14 @@ device_ends() {
 	[ "$(sizes w0 8)" = "16 1 1 2 2 4 4 16" ] || { sizes w0 10; return 1; }
 	[ "$(grep -c ' max=4 ' mon)" -eq 2 ]
 	grep -q '^batch 16 4$' w0.out
+	again # another device: twice the batch does not fit it, the batch does
+	rm kept
+	echo "launch=0.001 speed=8000 saturation=1 base=0.2 each=0.03 fits=20" >device.w0
+	device_rank --profile 1
+	device_ends
+	[ "$(sizes w0 13)" = "16 1 1 2 2 4 4 8 8 16 16 32 16" ] || { sizes w0 15; return 1; }
+	grep -q '^device .* max=16 ' mon || { cat mon; return 1; }
+	not grep '^batch 16 8$' w0.out
 }
 
 @test "fits: what a hostile trainer says of its device is refused, or ends it" {

@@ -131,5 +131,5 @@ void agent_speed_fits(struct agent *a, uint64_t rows)
 		"the memory of %s is full: more than %llu rows are computed in parts",
 		a->options.meter.id, (unsigned long long)rows);
 	meter_fits(a->meter, rows);
-	speed_end_gauge(a, 1);
+	speed_end_gauge(a, 0); /* what fits is known, whatever is in use */
 }

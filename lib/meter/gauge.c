@@ -61,7 +61,7 @@ static uint64_t gauge_most(const struct gauge *g, double level, uint64_t most)
 	double growth = g->mem[g->count - 1] - g->mem[0];
 	double each = growth / (double)(last->size - first->size);
 	double rows = (double)last->size + (DEVICE_MEMORY_PART - level) / each;
-	if (!(growth >= GROWTH_LEAST) || rows >= (double)most)
+	if (level <= 0 || !(growth >= GROWTH_LEAST) || rows >= (double)most)
 		return most;
 	return rows < 1 ? 1 : (uint64_t)rows;
 }

@@ -36,7 +36,8 @@ void gauge_take(struct gauge *g, uint64_t rows, double seconds, double mem);
 /* Batches can't be of that size, nor larger: nothing more is measured. */
 void gauge_end(struct gauge *g);
 /* Once gauge_size() is 0: the profile, and max. level: the part of the memory that is in use with
- * the largest size; most: no more rows are said to fit. -1: too little was measured. */
+ * the largest size, 0: not known, and `most` fit; most: no more rows are said to fit. -1: too
+ * little was measured. */
 int gauge_fit(const struct gauge *g, double level, uint64_t most, struct device *d);
 
 #endif

@@ -121,6 +121,8 @@ static void memory(void **state)
 	measure(&g, &e, sizes);
 	assert_int_equal(gauge_fit(&g, 2.2, MOST, &d), 0);
 	assert_in_range(d.max, 74, 75);
+	assert_int_equal(gauge_fit(&g, 0, 300, &d), 0); /* that is known to fit */
+	assert_int_equal(d.max, 300);
 	assert_int_equal(gauge_fit(&g, 5, MOST, &d), 0);
 	assert_int_equal(d.max, 1);
 }
