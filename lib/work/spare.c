@@ -17,10 +17,16 @@ int spare_fd(const struct spare *s)
 	return s->call ? call_fd(s->call) : -1;
 }
 
-void spare_close(struct spare *s)
+static void work_spare_hang_up(struct spare *s)
 {
 	call_close(s->call);
 	s->call = NULL;
+}
+
+void spare_close(struct spare *s)
+{
+	work_spare_hang_up(s);
+	s->deadline = 0;
 }
 
 /* -1: ERROR_UNAVAILABLE or ERROR_TEMPFAIL: there is no supervisor now. */
@@ -61,7 +67,7 @@ int spare_try(struct spare *s, struct error *err)
 	else if ((err->code == ERROR_UNAVAILABLE || err->code == ERROR_TEMPFAIL) &&
 		 now < s->deadline)
 		result = WORK_WAIT;
-	spare_close(s);
+	work_spare_hang_up(s);
 	s->retry_at = now + PAUSE_SECONDS;
 	return result;
 }

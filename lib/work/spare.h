@@ -29,7 +29,7 @@ struct spare {
  * WORK_WAIT, nothing is open any more. */
 int spare_try(struct spare *s, struct error *err);
 int spare_fd(const struct spare *s); /* for poll(2); -1: not connected */
-void spare_close(struct spare *s);
+void spare_close(struct spare *s); /* whoever asks after that waits for the supervisor anew */
 /* Waits for a place. As spare_try(), and WORK_STOP: *stop was set. */
 int spare_wait(struct spare *s, struct error *err);
 
