@@ -113,11 +113,8 @@ void agent_refuse(struct agent *a, const char *code, const char *why)
 /* Answers a word that may come at any time. */
 static void words_ok(struct agent *a)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	agent_look_turn(a);
-	agent_words_begin(&o, line, "ok");
-	words_put(&a->words, &o, NULL);
+	words_put(&a->words, RECORD_BARE("ok"), NULL);
 	words_send(&a->words);
 }
 

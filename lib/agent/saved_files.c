@@ -139,8 +139,7 @@ static int sync_above(const char *base, const char *path, struct error *err)
 
 static void saved_files_free(struct saved_files *s)
 {
-	if (s->memory >= 0)
-		close(s->memory);
+	fs_close(&s->memory);
 	close(s->fd);
 	free(s);
 }
@@ -189,8 +188,7 @@ static int saved_files_write(struct saved_files *s)
 		return -1;
 	if (s->kept.dir && s->kept.keeper >= 0)
 		saved_files_keep(s, sum);
-	close(s->memory);
-	s->memory = -1;
+	fs_close(&s->memory);
 	if (saved_files_fit(s->kept.load_root, bytes))
 		s->memory = keep_new(CKPT_MEMORY_STATE, NULL);
 	if (s->memory >= 0)
@@ -253,15 +251,14 @@ int saved_files_start(struct saved_files **out, const char *cut, const char *dir
 {
 	struct saved_files *s = calloc(1, sizeof *s);
 	if (!s) {
-		close(memory);
+		fs_close(&memory);
 		return error_set(err, ERROR_OS, path, "out of memory");
 	}
 	s->memory = memory;
 	s->kept = *kept;
 	if (saved_files_find(s, cut, dir, path, err) != 0 ||
 	    saved_files_start_thread(s, err) != 0) {
-		if (memory >= 0)
-			close(memory);
+		fs_close(&memory);
 		free(s);
 		return -1;
 	}

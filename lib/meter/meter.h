@@ -58,7 +58,7 @@ int meter_device_kept(struct meter *m, const char *name, const struct device_fil
 void meter_device_is(struct meter *m, const struct device *device);
 /* Samples of a step that fit, as measured; 0: not known. */
 uint64_t meter_most(const struct meter *m);
-/* So many did not fit after all: that is reported, and kept. */
+/* More than these did not fit after all: that is reported, and kept. */
 void meter_fits(struct meter *m, uint64_t most);
 
 #endif
