@@ -138,7 +138,7 @@ struct sums {
 	int state_fd; /* that state; -1: none */
 	/* The iteration that the trainer lacks was committed while the lead did not know us. */
 	struct {
-		int is_due;
+		int is_due, is_bad; /* is_bad: the sum is not finite */
 		uint64_t iteration, round, samples;
 	} step;
 	/* The trainer's own state is wanted for another one. */

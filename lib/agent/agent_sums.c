@@ -318,7 +318,7 @@ int agent_sums_joined(struct agent *a, struct error *err)
 		if (record_u64(r, "step", 0, UINT64_MAX, &s->step.round, err) != 0 ||
 		    record_u64(r, "samples", 0, UINT64_MAX, &s->step.samples, err) != 0)
 			return error_wrap(err, a->options.lead);
-		s->is_bad = record_get(r, "bad") != NULL;
+		s->step.is_bad = record_get(r, "bad") != NULL;
 		return s->is_whole || a->word != WORD_NONE ? WORK_OK : WORK_FENCED;
 	}
 	if (sums_has_state(a) && s->version != iteration)
@@ -346,7 +346,8 @@ static void sums_late_step(struct agent *a)
 		return;
 	s->step.is_due = 0;
 	if (s->step.iteration == s->version + 1 &&
-	    sums_answer(a, s->version, s->step.round, s->step.samples, 0) == 0)
+	    sums_answer(a, s->version, s->step.round, s->step.samples,
+			s->step.is_bad) == 0)
 		return;
 	s->is_whole = 0;
 	sums_answer_nothing(a);
