@@ -91,10 +91,17 @@ one_job() {
 
 @test "a rank whose gradients are summed goes to another host: another one has its state meanwhile; a notice outlives trainctl" {
 	hosts_up -s
-	printf '%s\n' JOB=sums "TRAINER='cd $T && exec python3 $PACELINE_ROOT/tests/counting-trainer.py 600 0.02'" SAMPLES=600 \
+	printf '%s\n' JOB=sums "TRAINER='cd $T && ! [ -e bad -a \$RANK = 1 ] && exec python3 $PACELINE_ROOT/tests/counting-trainer.py 600 0.02'" SAMPLES=600 \
 		BATCH=30 WORKERS=1 EPOCHS=200 SYNC=allreduce HOSTS=h0,h1,h2 CHECKPOINT=60 >job.env
 	begin_on_h0 sums "$T/state"
 	wait_for 'came_to 120'
+	# Where the other one can't start, the only one stays.
+	touch bad
+	run -1 on h0 trainctl scale --hosts h1,h2 --run-dir /tmp/run
+	rm bad
+	in_status '^node role=worker id=w0 state=up .* host=h0 '
+	grep -q '^scaled .* failed=' state/job.log
+	not grep '^event role=worker id=w0 kind=kill' state/job.log
 	on h0 trainctl scale --hosts h1,h2 --run-dir /tmp/run
 	in_status '^node role=worker id=w0 state=up .* host=(h[12]) '
 	local host=${BASH_REMATCH[1]}

@@ -299,12 +299,15 @@ int sup_scale_gives_up(struct sup_node *n, const char *why)
 		return give_up_late(n, why);
 	if (!s->scale.under_way)
 		return 0;
+	uint64_t is_for_move = sup_scale_hosts_more(s);
 	snprintf(s->scale.why, sizeof s->scale.why, "%s: %s", n->id, why);
 	sup_note(s, "warning", "not scaled: %s; `trainctl logs %s` says more", s->scale.why, n->id);
 	if (n->role == &role_server) { /* it may have a part by now: the lead knows */
 		sup_scale_servers_fail(s);
 		return 1;
 	}
+	if (is_for_move)
+		sup_scale_hosts_stay(s);
 	s->scale.now.workers = s->scale.from.workers;
 	mark_leaving(s); /* also those that are up already */
 	return 1;

@@ -233,6 +233,8 @@ void sup_scale_hosts_take(struct supervisor *s, const unsigned char *wanted, int
 /* How many more workers there are while hosts change: one, where a single worker has the parameters. It
  * gets them before that one goes, and leaves when it has them again. */
 uint64_t sup_scale_hosts_more(const struct supervisor *s);
+/* That worker does not start: the job stays on its hosts, unless one of them goes anyway. */
+void sup_scale_hosts_stay(struct supervisor *s);
 /* 1: not yet as wanted. */
 int sup_scale_hosts_step(struct supervisor *s);
 void sup_scale_hosts_end(struct supervisor *s);

@@ -227,14 +227,24 @@ static void scale_hosts_recall(struct supervisor *s)
 		free(serve);
 }
 
+void sup_scale_hosts_stay(struct supervisor *s)
+{
+	EACH_HOST (h, s, s->hosts.first)
+		if (h->use == HOST_LEAVES && h->leave_by > 0)
+			return;
+	if (!s->scale.hosts.before)
+		scale_hosts_recall(s);
+	if (s->scale.hosts.before)
+		scale_hosts_set(s, s->scale.hosts.before);
+}
+
 static void scale_hosts_give_up(struct supervisor *s)
 {
-	struct sup_scale_hosts *c = &s->scale.hosts;
 	snprintf(s->scale.why, sizeof s->scale.why,
 		 "new hosts are not ready after %g s; the earlier hosts are used again",
 		 deadline_seconds(DEADLINE_SCALE));
 	sup_note(s, "warning", "not scaled: %s", s->scale.why);
-	scale_hosts_set(s, c->before);
+	scale_hosts_set(s, s->scale.hosts.before);
 }
 
 static int may_change_host(const struct sup_node *n)
