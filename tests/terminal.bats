@@ -307,3 +307,18 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 	run -0 trainctl run job.env --run-dir "$T/run" --fresh
 	not grep -q 'w0: accuracy' <<<"$output"
 }
+
+@test "what rank 0 prints is shown of the spare that has taken its place, too" {
+	command -v python3 >/dev/null || skip "no python3 here"
+	printf '%s\n' JOB=ranks SAMPLES=600 WORKERS=2,spares:1 BATCH=30 EPOCHS=1000 SYNC=allreduce RESTARTS=shard:never \
+		"TRAINER='cd $T && exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.03'" >job.env
+	in_terminal 80 "trainctl run job.env --run-dir $T/run" &
+	local terminal=$!
+	wait_for "in_status '^node role=spare id=s0 state=up '"
+	wait_for "lines | grep -q '^w0: '"
+	kill -9 "$(pid_of w0)"
+	wait_for "lines | grep -q '^s0: '"
+	touch enough
+	wait $terminal
+	[ "$(cat status)" -eq 0 ]
+}

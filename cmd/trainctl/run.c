@@ -60,23 +60,34 @@ static void run_say(enum log_level level, const char *text, void *arg)
 /* ---- what the first rank prints ---- */
 
 static struct {
-	char path[DIRS_PATH_MAX]; /* its log; "": nobody looks */
+	const struct dirs *dirs;  /* NULL: nobody looks */
+	char id[OPTION_ID_MAX];   /* of the worker that has rank 0 */
+	char path[DIRS_PATH_MAX]; /* its log */
 	off_t at;                 /* so much of it was shown, or was there before */
 } printed;
 
+static void printed_follow(const char *id)
+{
+	char name[OPTION_ID_MAX + 16];
+	struct stat st;
+	snprintf(printed.id, sizeof printed.id, "%s", id);
+	snprintf(name, sizeof name, "logs/%s.log", id);
+	dirs_state(printed.dirs, name, printed.path);
+	printed.at = stat(printed.path, &st) == 0 ? st.st_size : 0;
+}
+
 static void printed_begin(const struct job *job, const struct dirs *dirs)
 {
-	struct stat st;
 	if (screen.terminal == TERMINAL_NONE || job_kind(job)->cut != CUT_SAVED)
 		return;
-	dirs_state(dirs, "logs/w0.log", printed.path);
-	printed.at = stat(printed.path, &st) == 0 ? st.st_size : 0;
+	printed.dirs = dirs;
+	printed_follow("w0");
 }
 
 /* A progress bar writes over its line: what it was last is shown. */
 static void printed_line(char *line)
 {
-	char clean[PRINTED_COLUMNS], text[PRINTED_COLUMNS + 8];
+	char clean[PRINTED_COLUMNS], text[PRINTED_COLUMNS + OPTION_ID_MAX + 2];
 	for (size_t len = strlen(line); len > 0 && line[len - 1] == '\r'; len--)
 		line[len - 1] = '\0';
 	const char *last = strrchr(line, '\r');
@@ -86,7 +97,7 @@ static void printed_line(char *line)
 	terminal_clear();
 	fflush(stdout);
 	screen.width = 0;
-	snprintf(text, sizeof text, "w0: %s", clean);
+	snprintf(text, sizeof text, "%s: %s", printed.id, clean);
 	terminal_say(text);
 }
 
@@ -95,7 +106,7 @@ static void show_printed(void)
 {
 	char text[PRINTED_BYTES + 1], *end;
 	struct stat st;
-	int fd = printed.path[0] ? open(printed.path, O_RDONLY | O_CLOEXEC) : -1;
+	int fd = printed.dirs ? open(printed.path, O_RDONLY | O_CLOEXEC) : -1;
 	if (fd < 0)
 		return;
 	int skips = fstat(fd, &st) == 0 && st.st_size > printed.at + PRINTED_BYTES;
@@ -163,6 +174,8 @@ static void run_on_tick(const struct run_row *row, void *arg)
 {
 	(void)arg;
 	show_printed();
+	if (printed.dirs && row->first[0] && strcmp(row->first, printed.id) != 0)
+		printed_follow(row->first); /* a spare has taken its place */
 	if (screen.terminal == TERMINAL_FULL && (screen.width != terminal_width() ||
 						 clock_mono() - screen.shown >= DRAW_SECONDS))
 		run_draw(row);

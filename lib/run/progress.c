@@ -211,6 +211,8 @@ static void fill_row(struct supervisor *s)
 	row->eta = NAN;
 	if (row->rate > 0 && row->total >= row->samples)
 		row->eta = (double)(row->total - row->samples) / row->rate;
+	const struct sup_node *first = sup_first(s, sup_trainers(s));
+	snprintf(row->first, sizeof row->first, "%.*s", OPTION_ID_MAX - 1, first ? first->id : "");
 	find_slowest(s);
 	sup_waits(s, row->waits, sizeof row->waits);
 }
