@@ -440,7 +440,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$status" -eq 3 ]
 	[[ $output == *"exit status 3 after all was trained; the checkpoint is complete" ]] ||
 		[[ $output == *"exit status 3 after all was trained; the checkpoint is complete"$'\n'* ]]
-	[[ $output == *"state=done"*" exit=3 "* ]]
+	[[ $output == *"state=done"*" exit=3 "*" after-loop=failed" ]]
 	touch mended
 	run -0 run_job
 	[[ $output == *" state=done "*" samples=2400 "*" repeated=0 exit=0 "* ]]

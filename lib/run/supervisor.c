@@ -135,6 +135,8 @@ static void make_summary(struct supervisor *s, struct supervisor_result *result)
 	scores_put(&o, s->score.value);
 	if (s->score.status)
 		record_add(&o, "score", "failed");
+	if (s->phases.late_status)
+		record_add(&o, "after-loop", "failed");
 	if (s->phases.failed) {
 		record_add(&o, "failed", s->phases.failed->id);
 		sup_add_end(&o, &s->phases.failed_end);

@@ -104,6 +104,9 @@ static void put_score(struct lines *l, const struct record *r)
 	if (strcmp(summary_value(r, "score"), "failed") == 0)
 		summary_put(l, TINT_BAD,
 			    "the scoring of TEST failed; `trainctl run` scores it again");
+	if (strcmp(summary_value(r, "after-loop"), "failed") == 0)
+		summary_put(l, TINT_BAD,
+			    "what follows the trainers' loops failed; `trainctl run` does it again");
 	if (text[0])
 		summary_put(l, TINT_NONE, "TEST: %s", text);
 }

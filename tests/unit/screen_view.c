@@ -416,6 +416,10 @@ static void the_end(void **state)
 		{"summary job=adult state=done time=60 samples=100 held=0 restarts=0 bad-rows=0 "
 		 "ended=max-time\n",
 		 {"adult: ended by MAX_TIME after 1 min, 100 samples", NULL}},
+		{"summary job=adult state=done time=60 samples=100 held=0 restarts=2 bad-rows=0 exit=3 "
+		 "after-loop=failed\n",
+		 {"adult: done in 1 min, 100 samples, 2 restarts",
+		  "what follows the trainers' loops failed; `trainctl run` does it again", NULL}},
 		{"summary job=adult state=stopped time= samples=0 held=0 restarts=0 bad-rows=0\n",
 		 {"adult: stopped, 0 samples; the same command goes on", NULL}},
 	};
