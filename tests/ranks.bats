@@ -205,6 +205,22 @@ solved() {
 	[ "$(sort -u counts/*)" = 4 ]
 }
 
+@test "ranks: one that is not up when it is enough does not run what follows its loop, and the log says so" {
+	local i
+	ranks_job WORKERS=2 RESTARTS=9
+	begin first
+	wait_for 'came_to 200'
+	for i in 1 2 3 4 5; do # after the last one it pauses for 1.6 s
+		wait_for '[ -n "$(pid_of w1)" ]'
+		kill -9 "$(pid_of w1)"
+		wait_for '[ "$(logged "^relaunch .*w1")" -ge '$i' ]'
+	done
+	touch counts/enough
+	wait $SUPERVISOR
+	[ "$(cd counts && echo *.counts)" = w0.counts ]
+	[ "$(logged '^warning .*w1 was not up when the loops ended')" = 1 ]
+}
+
 @test "ranks: in a job with another SYNC nobody sums: it fails, and says so" {
 	ranks_job SYNC=asp WORKERS=1
 	run -65 trainctl run job.env --run-dir "$T/run"

@@ -445,6 +445,16 @@ static int saves_no_more(struct supervisor *s)
 	return 1;
 }
 
+/* Others have what a rank had learnt: nobody waits for one that is being started anew. */
+static void tell_missing(struct supervisor *s)
+{
+	EACH_OF (n, s, sup_trainers(s))
+		if (sup_goes_back(n) && !n->leaving && !sup_node_runs(n))
+			sup_note(s, "warning",
+				 "%s was not up when the loops ended: what follows its loop does not run",
+				 n->id);
+}
+
 static void step_last_cut(struct supervisor *s)
 {
 	if (stops_without(s) || saves_no_more(s))
@@ -470,6 +480,7 @@ static void step_last_cut(struct supervisor *s)
 				"shards %s are held: their workers kept dying, and they are not in "
 				"the model",
 				s->progress.last.held);
+		tell_missing(s);
 		sup_enter(s, PHASE_FINISHING);
 	}
 }
