@@ -527,7 +527,7 @@ bad() {
 }
 
 @test "what a trainer in Python prints is there at once, unless somebody wants it otherwise" {
-	command -v python3 >/dev/null || skip "no python3 here"
+	needs_python
 	queue
 	lead
 	trainer
@@ -581,7 +581,7 @@ bad() {
 }
 
 @test "a stop while the trainer says words without end" {
-	command -v python3 >/dev/null || skip "no python3 here"
+	needs_python
 	queue
 	lead
 	# As fast as it can, into and out of the largest pipes: the next word is always there.
@@ -767,9 +767,9 @@ bad() {
 
 # ---- how fast it is ----
 
-# device_job SYNC: a lead, a monitor that only listens, and w0, whose device is emulated by counting_trainer.py.
+# device_job SYNC: a lead, a monitor that only listens, and w0, whose device is emulated by own-rows-trainer.py.
 device_job() {
-	command -v python3 >/dev/null || skip "no python3 here"
+	needs_python
 	start monitor socat -u "UNIX-LISTEN:$T/mon.sock,fork" "OPEN:$T/mon,creat,append"
 	ready "$T/mon.sock"
 	queue --epochs 20
@@ -789,7 +789,7 @@ again() {
 # device_rank [OPTION]...
 device_rank() {
 	agent_of w0 --monitor "$T/mon.sock" --report-every 1 --batch 16 --device-file "$T/kept" "$@" -- \
-		python3 "$BATS_TEST_DIRNAME/fault/counting_trainer.py" --ranks 100 "$T/pace"
+		python3 "$BATS_TEST_DIRNAME/fault/own-rows-trainer.py" --ranks 100 "$T/pace"
 }
 
 # sizes ID N: the first N sizes of its batches

@@ -1,8 +1,6 @@
 # Trainers of one's own that stand still or fail: who of them it was, and who has only waited.
 load helper
 
-needs_python() { command -v python3 >/dev/null || skip "no python3 here"; }
-
 # ranks_job [KEY=VALUE]...: three ranks, whose life is at.py; `once NAME` is true for the first life only.
 ranks_job() {
 	needs_python

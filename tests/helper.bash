@@ -225,10 +225,12 @@ fast() {
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" "$@"
 }
 
+needs_python() { command -v python3 >/dev/null || skip "no python3 here"; }
+
 # last FILE KEY: of its last line.
 last() { tail -n 1 "$1" | field "$2"; }
 
-# counts CHECKPOINT: of counting_trainer.py: how often each row was trained, by all together: COUNT ROWS.
+# counts CHECKPOINT: of own-rows-trainer.py: how often each row was trained, by all together: COUNT ROWS.
 counts() {
 	python3 - "$1"/w*/counts <<-'P'
 		import array, collections, sys

@@ -107,7 +107,7 @@ at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 
 # bats test_tags=long
 @test "ssh: a link that is cut is named as what the ranks of a sum wait for; no rank is blamed, and nobody goes back" {
-	command -v python3 >/dev/null || skip "no python3 here"
+	needs_python
 	hosts_up -s
 	printf '%s\n' JOB=cut "TRAINER='exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 4000 0.02'" SAMPLES=4000 WORKERS=3 \
 		BATCH=60 EPOCHS=8 SYNC=allreduce HOSTS=h0,h1,h2 >job.env

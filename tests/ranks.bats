@@ -2,7 +2,7 @@
 # Jobs whose ranks have the parameters, and whose gradients the kit sums (TRAINER with SYNC=allreduce).
 load helper
 
-setup_file() { command -v python3 >/dev/null || skip "no python3 here"; }
+setup_file() { needs_python; }
 
 # ranks_job [KEY=VALUE]...: counting-trainer.py, 600 rows, each batch 30 ms, for longer than any test: it is over once
 # there is a file counts/enough. Ranks write their counts into the directory counts.

@@ -285,7 +285,7 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 }
 
 @test "what the first rank of a trainer prints is shown, on a terminal only" {
-	command -v python3 >/dev/null || skip "no python3 here"
+	needs_python
 	cat >prints.py <<-'END'
 		import os, paceline, sys, time
 		for batch in paceline.batches(state={}, collective=True):

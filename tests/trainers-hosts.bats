@@ -3,7 +3,7 @@
 load helper
 . "$BATS_TEST_DIRNAME/cluster/hosts.bash"
 
-trainer=$PACELINE_ROOT/tests/fault/counting_trainer.py
+trainer=$PACELINE_ROOT/tests/fault/own-rows-trainer.py
 
 setup_more() {
 	for program in fabricd mpirun ssh python3; do

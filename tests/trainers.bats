@@ -1,11 +1,8 @@
 # Jobs of trainctl whose trainer is not of the kit (TRAINER): of each kind, on one host.
 load helper
 
-trainer=$PACELINE_ROOT/tests/fault/counting_trainer.py
-needs_python() {
-	command -v python3 >/dev/null || skip "no python3 here"
-	ln -sf "$BATS_TEST_DIRNAME/emulated_device.py" . # for copies of trainers
-}
+trainer=$PACELINE_ROOT/tests/fault/own-rows-trainer.py
+export PYTHONPATH=$PACELINE_ROOT/tests # of copies of trainers: emulated_device.py
 
 # each_job COMMAND [KEY=VALUE]...: 1,000 samples in shards of 20
 each_job() {
@@ -970,7 +967,7 @@ most_often() {
 	needs_python
 	cat >sizes.py <<-'P'
 		import os, sys
-		sys.argv = ["counting_trainer.py", "--ranks", "600", "pace"]
+		sys.argv = ["own-rows-trainer.py", "--ranks", "600", "pace"]
 		source = open(os.environ["TRAINER"]).read()
 		exec(compile(source[:source.rindex("main()")], "trainer", "exec"))
 		class Sizes(Trainer):
@@ -1050,7 +1047,7 @@ most_often() {
 chain_job() {
 	cat >chain.py <<-'P'
 		import hashlib, os, sys
-		sys.argv = ["counting_trainer.py", "600", "pace"]
+		sys.argv = ["own-rows-trainer.py", "600", "pace"]
 		source = open(os.environ["TRAINER"]).read()
 		exec(compile(source[:source.rindex("main()")], "trainer", "exec"))
 		class Chain(Trainer):

@@ -1,6 +1,6 @@
-"""A trainer whose parameters are counts: how often it has trained each row (agent(1)).
+"""A trainer whose parameters are counts, of the rows that it has trained itself (agent(1)).
 
-	counting_trainer.py [--late | --dies | --ranks] ROWS PACE
+	own-rows-trainer.py [--late | --dies | --ranks] ROWS PACE
 
 It sleeps as one does that trains as many rows a second as the file PACE says (not there: it does not
 sleep), and, while that is there, as many seconds more in each batch as the file PACE.ID says, ID being the
