@@ -364,7 +364,9 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	rm -f run/state/kept
 	mkdir -p run/state/kept/in-the-way
 	kill -9 $(trainer_of w1)
-	wait_for '[ "$(grep -c "can.t be \(written\|counted\) yet" first.err)" -ge 2 ]'
+	wait_for 'grep -q "the intent to roll back can.t be written yet" first.err'
+	sleep 3 # it is tried each second
+	in_status '^job .* state=rollback .* why=.*/kept%20can.t%20be%20written.* incarnation=1 '
 	kill -9 "$SUPERVISOR"
 	rm -r run/state/kept
 	rm pace
@@ -913,12 +915,12 @@ seen_job() {
 	echo "type=fast launch=0.002 speed=8000 saturation=4 base=0.2 each=0.002 ${fast-}" >device.w0
 	echo "type=slow launch=0.002 speed=2000 saturation=4 base=0.2 each=0.002" >device.w1
 	printf '%s\n' JOB=seen "TRAINER='exec python3 $trainer --ranks 1600 $T/pace'" SAMPLES=1600 BATCH=80,shard:4 \
-		WORKERS=2 EPOCHS=3 "$@" >job.env
+		WORKERS=2 EPOCHS=6 "$@" >job.env
 	[[ $* != *SYNC=allreduce* ]] ||
 		sed -i "s|^TRAINER=.*|TRAINER='exec python3 $PACELINE_ROOT/tests/counting-trainer.py 1600'|" job.env
 	rm -rf run
 	run_job >out 2>err || { cat err; return 1; }
-	[ "$(last out samples)" = 4800 ]
+	[ "$(last out samples)" = 9600 ]
 	[ "$(last out repeated)" = 0 ]
 }
 
