@@ -76,13 +76,18 @@ under_way() {
 	[[ $(ask "$T/shardd.sock" stat) != *" todo=0 "* ]]
 }
 
-@test "a rank is killed, and another one comes in its place: it has the state of a living one" {
-	queue --epochs 3
+# two_ranks EPOCHS: w0 and w1, in the middle of their rows.
+two_ranks() {
+	queue --epochs "$1"
 	replica
 	lead
 	rank w0 0.02
 	rank w1 0.02
 	under_way
+}
+
+@test "a rank is killed, and another one comes in its place: it has the state of a living one" {
+	two_ranks 3
 	kill -9 "$AGENT_w1"
 	wait_for "came $(($(ask lead.sock stat | field iteration) + 5))"
 	rank w1 0.02
@@ -217,12 +222,7 @@ under_way() {
 }
 
 @test "a checkpoint is written by one rank between two iterations, and has what was summed until then" {
-	queue --epochs 2
-	replica
-	lead
-	rank w0 0.02
-	rank w1 0.02
-	under_way
+	two_ranks 2
 	run ask lead.sock "cut path=$T/cut"
 	[[ $output == ok* ]] || { echo "$output"; return 1; }
 	ends_exact 2 w0 w1
@@ -253,12 +253,7 @@ under_way() {
 }
 
 @test "a rank is killed in the middle of a save: that checkpoint fails, the next one is another rank's" {
-	queue --epochs 3
-	replica
-	lead
-	rank w0 0.02
-	rank w1 0.02
-	under_way
+	two_ranks 3
 	touch dies
 	run ask lead.sock "cut path=$T/cut"
 	[[ $output == "err code=cut"*"left before it had saved"* ]] || { echo "$output"; return 1; }

@@ -11,22 +11,23 @@
 
 #include <cmocka.h>
 
-static const char *end_of_text(const char *text)
+static const char *said_of(void (*said)(char *text, char *out), const char *text)
 {
 	static char out[SAID_MAX];
 	char copy[4096];
 	snprintf(copy, sizeof copy, "%s", text);
-	said_end(copy, out);
+	said(copy, out);
 	return out;
+}
+
+static const char *end_of_text(const char *text)
+{
+	return said_of(said_end, text);
 }
 
 static const char *stack_of_text(const char *text)
 {
-	static char out[SAID_MAX];
-	char copy[4096];
-	snprintf(copy, sizeof copy, "%s", text);
-	said_stack(copy, out);
-	return out;
+	return said_of(said_stack, text);
 }
 
 #define RAISED                                                                                     \
