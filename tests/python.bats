@@ -1121,9 +1121,6 @@ ddp_counter() {
 	END
 }
 
-# trainer_of ID: the pid of its process.
-trainer_of() { pgrep -P "$(pid_of "$1")"; }
-
 @test "a job of DDP goes on by itself after kill -9 of a rank and of rank 0, and each row counts EPOCHS times" {
 	need torch
 	ddp_counter
