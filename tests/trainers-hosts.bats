@@ -107,7 +107,10 @@ one_job() {
 	local host=${BASH_REMATCH[1]}
 	grep -q '^event role=worker id=w1 kind=left ' state/job.log
 	not grep '^rollback ' state/job.log
-	# One that stands still gives its state to nobody; nobody waits for it longer than was said.
+	# One that stands still gives its state to nobody, once it has trained further than what it was given
+	# itself; nobody waits for it longer than was said.
+	in_status '^job .* samples-done=([0-9]+)'
+	wait_for "came_to $((BASH_REMATCH[1] + 120))"
 	on "$host" pkill -STOP -f "^[^ ]*python3[^ ]* $PACELINE_ROOT"
 	start drain on h0 trainctl drain "$host" --within 4 --run-dir /tmp/run
 	wait_for "grep -q '^host.* name=$host .* leave-by=' state/kept"

@@ -371,6 +371,9 @@ int sup_scale_hosts_step(struct supervisor *s)
 	int there = 0, moved = 1, goes = 0;
 	if (!c->under_way)
 		return 0;
+	EACH_HOST (h, s, s->hosts.first)
+		if (h->use == HOST_LEAVES && h->leave_by > 0 && clock_mono() >= h->leave_by)
+			scale_hosts_clear(h); /* whether the others are ready or not */
 	if (!c->ready && !scale_hosts_are_ready(s)) {
 		if (!sup_scale_is_late(s)) {
 			sup_kick_after(s, WAIT_SECONDS);
@@ -394,8 +397,6 @@ int sup_scale_hosts_step(struct supervisor *s)
 	EACH_HOST (h, s, s->hosts.first) {
 		if (h->use != HOST_LEAVES)
 			continue;
-		if (h->leave_by > 0 && clock_mono() >= h->leave_by)
-			scale_hosts_clear(h);
 		there |= goes || scale_hosts_leave(h);
 	}
 	if (c->moved)
