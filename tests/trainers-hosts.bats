@@ -163,6 +163,7 @@ one_job() {
 		s|path, data = self.asked|&; below = os.path.exists('$T/below'); path = path if below else '$HOSTS/local/own.' + os.environ['RANK']; os.makedirs(path, exist_ok=True)|
 		s|\"saved path=counts\"|\"saved path=\" + (\"counts\" if below else path)|
 	}" "$trainer" >own.py
+	ln -s "$BATS_TEST_DIRNAME/emulated_device.py" .
 	counting_job
 	sed -i "s|$trainer|$T/own.py|" job.env
 	echo 30 >pace
