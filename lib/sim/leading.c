@@ -1,0 +1,273 @@
+/* The lead, shardd and the servers: carries out what the gate wants, with planned times. */
+#include "sim/sim_internal.h"
+
+#include "base/grow.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int sim_balance(uint64_t iteration, struct balance_member *m, size_t n, void *arg)
+{
+	struct sim *s = arg;
+	struct error err;
+	(void)iteration;
+	return balance_round(s->balance, m, n, &err);
+}
+
+static int leading_queue(struct sim *s, struct error *err)
+{
+	const struct sim_job *j = &s->job;
+	uint64_t shard = j->shard > 0 ? j->shard : j->batch;
+	uint64_t batches = shard / j->batch > 0 ? shard / j->batch : 1;
+	struct queue_parameters p = {.samples = j->samples, .batch = j->batch, .batches = batches,
+				     .epochs = j->epochs};
+	return queue_new(&s->queue, &p, err);
+}
+
+int leading_ready(struct sim *s, struct error *err)
+{
+	struct gate_options o = {.incarnation = 1, .settle_first = 1, .commit = 1,
+				 .backup = s->job.backup, .expect = s->job.workers};
+	int replicas = leading_has_replicas(s);
+	if (replicas)
+		o.replicas = (size_t)s->job.hosts;
+	else if (gate_sync_parse(s->job.sync_text, &o.sync, &o.staleness, err) != 0)
+		return -1;
+	if (o.sync != GATE_BSP)
+		o.expect = 0;
+	if (balance_is(s->job.solution_text)) {
+		if (balance_new(&s->balance, s->job.solution_text, s->job.batch, 1, err) != 0)
+			return -1;
+		o.balance = sim_balance;
+		o.balance_arg = s;
+	}
+	if (leading_queue(s, err) != 0 || gate_new(&s->gate, &o, err) != 0)
+		return -1;
+	gate_shards(s->gate, 1);
+	gate_servers(s->gate, 1);
+	if (replicas)
+		gate_term(s->gate, 1, NULL);
+	for (size_t i = 0; i < o.replicas; i++)
+		gate_replica(s->gate, i, &(struct gate_replica){.serving = 1});
+	leading_obey(s);
+	return 0;
+}
+
+int leading_has_replicas(const struct sim *s)
+{
+	return strcmp(s->job.sync_text, "allreduce") == 0;
+}
+
+/* ---- replicas ---- */
+
+/* The sum is made when all members have pushed. */
+static void sum_look(struct sim *s)
+{
+	if (s->round == 0 || s->is_summing)
+		return;
+	for (size_t i = 0; i < s->members; i++) {
+		const struct sim_node *n = sim_find(s, s->member[i].worker);
+		if (n->generation != s->member[i].generation || n->state != SIM_PUSHING)
+			return;
+	}
+	s->is_summing = 1;
+	sim_plan(s, s->now + s->cost.sum, EVENT_SUMMED, NULL);
+}
+
+static void sum_open(struct sim *s, const struct gate_effect *e)
+{
+	if (GROW(s->member, s->member_room, e->members) != 0) {
+		struct error err;
+		error_set(&err, ERROR_OS, NULL, "out of memory");
+		sim_fail(s, &err);
+		return;
+	}
+	memcpy(s->member, e->member, e->members * sizeof *e->member);
+	s->members = e->members;
+	s->round = e->round;
+	s->is_summing = 0;
+	sum_look(s);
+}
+
+static void sum_tell(struct sim *s, size_t replica)
+{
+	char name[24];
+	snprintf(name, sizeof name, "r%zu", replica);
+	for (size_t i = 0; i < s->members; i++) {
+		const struct order_member *m = &s->member[i];
+		const struct sim_node *n = sim_find(s, m->worker);
+		if (strcmp(m->replica, name) == 0)
+			gate_summed_of(s->gate, replica, s->round, m->worker, m->generation,
+				       n->sequence, n->count);
+	}
+	gate_summed(s->gate, replica, s->round, 0);
+}
+
+void leading_summed(struct sim *s)
+{
+	uint64_t round = s->round;
+	if (!s->is_summing) /* members have changed: there is another sum */
+		return;
+	for (size_t i = 0; i < s->job.hosts && s->round == round; i++)
+		sum_tell(s, i);
+	leading_obey(s);
+}
+
+/* ---- servers ---- */
+
+double leading_pull_at(const struct sim *s)
+{
+	double at = s->now;
+	for (size_t i = s->workers; i < s->nodes; i++)
+		at = fmax(at, s->node[i].busy_until);
+	return at;
+}
+
+static void apply_one(struct sim *s, struct sim_node *n, const struct gate_effect *e)
+{
+	struct drag drag = cluster_drag(s, n);
+	double seconds = s->cost.apply * (double)e->pushes + drag.delay * (double)e->units;
+	n->busy_until = fmax(n->busy_until, s->now) + seconds;
+	n->batch = (struct tally_batch){.time = seconds, .samples = e->samples, .compute = seconds};
+	n->iteration = e->iteration;
+	n->accum = 0;
+	if (tally_add(&n->tally, &n->batch, s->now))
+		control_report(s, n);
+}
+
+static void apply(struct sim *s, const struct gate_effect *e)
+{
+	if (e->units == 0)
+		return;
+	for (size_t i = s->workers; i < s->nodes; i++)
+		apply_one(s, &s->node[i], e);
+	s->result.iterations = e->iteration + e->units;
+	s->result.samples += e->samples;
+}
+
+/* ---- shardd ---- */
+
+static void settle(struct sim *s, const struct gate_effect *e)
+{
+	if (GROW(s->line, s->line_room, e->lines) != 0) {
+		struct error err;
+		error_set(&err, ERROR_OS, NULL, "out of memory");
+		sim_fail(s, &err);
+		return;
+	}
+	memcpy(s->line, e->line, e->lines * sizeof *e->line);
+	s->lines = e->lines;
+	s->number = e->number;
+	s->settle_iteration = e->iteration;
+	s->is_whole = e->whole;
+	sim_plan(s, s->now + s->cost.commit, EVENT_SETTLED, NULL);
+}
+
+static void settled_range(const struct gate_line *l, struct queue_range *out)
+{
+	*out = (struct queue_range){.is_back = l->back, .worker = l->worker,
+				    .generation = l->generation, .id = l->range.id,
+				    .begin = l->range.begin, .length = l->range.length};
+}
+
+void leading_settled(struct sim *s)
+{
+	struct queue_settlement said = {.number = s->number, .iteration = s->settle_iteration,
+					.incarnation = 1, .is_whole = s->is_whole};
+	struct queue_range *range = calloc(s->lines + 1, sizeof *range);
+	const char **fenced = NULL;
+	struct error err = {0};
+	size_t refusals = 0;
+	for (size_t i = 0; range && i < s->lines; i++)
+		settled_range(&s->line[i], &range[i]);
+	queue_clock(s->queue, SIM_EPOCH + s->now, s->now);
+	if (!range)
+		error_set(&err, ERROR_OS, NULL, "out of memory");
+	else
+		queue_settle(s->queue, &said, range, s->lines, &err);
+	const struct queue_refusal *refusal = queue_refusals(s->queue, &refusals);
+	fenced = calloc(refusals + 1, sizeof *fenced);
+	if (!range || !fenced) {
+		sim_fail(s, &err);
+	} else {
+		for (size_t i = 0; i < refusals; i++)
+			fenced[i] = refusal[i].worker;
+		s->last_at = s->now;
+		gate_settled(s->gate, s->number, fenced, refusals);
+		leading_obey(s);
+	}
+	free(range);
+	free(fenced);
+}
+
+/* ---- what the lead wants ---- */
+
+static void answer(struct sim *s, const struct gate_effect *e)
+{
+	if (e->token > 0 && e->token <= s->workers)
+		worker_answered(s, &s->node[e->token - 1], e);
+}
+
+static void cut(struct sim *s, const struct gate_effect *e)
+{
+	if (e->kind == GATE_CUT)
+		sim_plan(s, s->now + s->cost.save, EVENT_SAVED, NULL);
+	else
+		gate_saved(s->gate);
+}
+
+static void carry_out(struct sim *s, const struct gate_effect *e)
+{
+	struct error err;
+	switch (e->kind) {
+	case GATE_ANSWER:
+		answer(s, e);
+		break;
+	case GATE_HOLD:
+		gate_held(s->gate, NULL, 0);
+		break;
+	case GATE_SETTLE:
+		settle(s, e);
+		break;
+	case GATE_APPLY:
+		apply(s, e);
+		break;
+	case GATE_SAVE:
+	case GATE_CUT:
+		cut(s, e);
+		break;
+	case GATE_QUIT:
+		error_set(&err, ERROR_SOFTWARE, "the lead", "%s", e->fields);
+		sim_fail(s, &err);
+		break;
+	case GATE_SUM:
+		sum_open(s, e);
+		break;
+	case GATE_DROP:
+	case GATE_THROW:
+	case GATE_FILL:
+	case GATE_STILL:
+	case GATE_REFUSED:
+		break;
+	}
+}
+
+/* Effects wait in one queue, so what is carried out may add to it. */
+void leading_obey(struct sim *s)
+{
+	const struct gate_effect *e;
+	if (s->is_settling)
+		return;
+	s->is_settling = 1;
+	while (!s->failed && (e = gate_next(s->gate)))
+		carry_out(s, e);
+	sum_look(s);
+	s->is_settling = 0;
+	if (gate_failed(s->gate)) {
+		struct error err;
+		error_set(&err, ERROR_OS, "the lead", "out of memory");
+		sim_fail(s, &err);
+	}
+}

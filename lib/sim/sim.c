@@ -1,0 +1,176 @@
+/* sim: see sim.h. Here is the loop. */
+#include "sim/sim_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int sim_new(struct sim **out, const struct sim_options *options, struct error *err)
+{
+	struct sim *s = calloc(1, sizeof *s);
+	if (!s)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	s->options = *options;
+	s->first_at = s->last_at = -1;
+	*out = s;
+	return 0;
+}
+
+void sim_free(struct sim *s)
+{
+	if (!s)
+		return;
+	gate_free(s->gate);
+	queue_free(s->queue);
+	monitor_free(s->monitor);
+	balance_free(s->balance);
+	events_free(&s->events);
+	cluster_free(s);
+	free(s->line);
+	free(s->member);
+	free(s);
+}
+
+void sim_fail(struct sim *s, const struct error *err)
+{
+	if (!s->failed)
+		s->err = *err;
+	s->failed = 1;
+}
+
+void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n)
+{
+	struct error err;
+	if (events_add(&s->events, at, kind, n ? (uint32_t)(n - s->node) : 0, n ? n->life : 0) == 0)
+		return;
+	error_set(&err, ERROR_OS, NULL, "out of memory");
+	sim_fail(s, &err);
+}
+
+void sim_log_text(struct sim *s, const char *line, size_t len)
+{
+	struct error err;
+	if (s->options.put && !s->failed && s->options.put(line, len, s->options.arg, &err) != 0)
+		sim_fail(s, &err);
+}
+
+void sim_log(struct sim *s, struct record_out *o)
+{
+	record_add_seconds(o, "at", SIM_EPOCH + s->now);
+	size_t len = record_end(o, NULL);
+	sim_log_text(s, o->data, len);
+}
+
+/* Ids are w0, w1, ..., ps0, ps1, ... */
+struct sim_node *sim_find(struct sim *s, const char *id)
+{
+	size_t from = id[0] == 'p' && id[1] == 's' ? 2 : 1;
+	size_t first = from == 2 ? s->workers : 0, count = from == 2 ? s->nodes - s->workers : s->workers;
+	char *end;
+	if (id[0] != (from == 2 ? 'p' : 'w') || id[from] < '0' || id[from] > '9')
+		return NULL;
+	unsigned long long i = strtoull(id + from, &end, 10);
+	return *end == '\0' && i < count && strcmp(s->node[first + i].id, id) == 0
+		       ? &s->node[first + i] : NULL;
+}
+
+static void sim_begin(struct sim *s)
+{
+	const struct sim_job *j = &s->job;
+	sim_log(s, RECORD("begin", F("job", (const char *)j->id_text), F("workers", j->workers),
+			  F("servers", j->servers), F("replicas", 0), F("batch", j->batch),
+			  F("shard", j->shard), F("sync", (const char *)j->sync_text),
+			  F("solution", (const char *)j->solution_text)));
+	for (size_t i = s->workers; i < s->nodes; i++) {
+		control_event(s, &s->node[i], "start");
+		control_event(s, &s->node[i], "ready");
+	}
+	for (size_t i = 0; i < s->workers; i++) {
+		control_event(s, &s->node[i], "start");
+		s->node[i].state = SIM_STARTING;
+		sim_plan(s, s->cost.start, EVENT_START, &s->node[i]);
+	}
+}
+
+static void sim_handle(struct sim *s, const struct event *e)
+{
+	struct sim_node *n = &s->node[e->node];
+	switch (e->kind) {
+	case EVENT_HAPPENS:
+		control_happens(s, &s->happening[e->node]);
+		return;
+	case EVENT_SETTLED:
+		leading_settled(s);
+		return;
+	case EVENT_SUMMED:
+		leading_summed(s);
+		return;
+	case EVENT_LOOK:
+		control_look(s);
+		return;
+	case EVENT_SAVE:
+		gate_cut(s->gate, SIM_NODES_MAX + 1);
+		leading_obey(s);
+		sim_plan(s, s->now + s->job.checkpoint, EVENT_SAVE, NULL);
+		return;
+	case EVENT_SAVED:
+		gate_cut_over(s->gate);
+		leading_obey(s);
+		return;
+	case EVENT_START:
+	case EVENT_NEXT:
+	case EVENT_PULLED:
+	case EVENT_PUSHED:
+		break;
+	}
+	if (e->life != n->life)
+		return;
+	switch (e->kind) {
+	case EVENT_START: worker_start(s, n); break;
+	case EVENT_NEXT: worker_next(s, n); break;
+	case EVENT_PULLED: worker_pulled(s, n); break;
+	case EVENT_PUSHED: worker_pushed(s, n); break;
+	default: break;
+	}
+}
+
+static void sim_end(struct sim *s, struct sim_result *result)
+{
+	s->result.is_done = s->is_over;
+	s->result.time = s->now;
+	s->result.jct = s->first_at >= 0 ? s->last_at - s->first_at : 0;
+	*result = s->result;
+	sim_log(s, RECORD("summary", F("job", (const char *)s->job.id_text),
+			  F("state", s->is_over ? "done" : "stopped"), F_SECONDS("jct", result->jct),
+			  F_SECONDS("time", result->time), F("samples", result->samples),
+			  F("iterations", result->iterations), F("restarts", result->restarts)));
+}
+
+static int sim_is_stopped(const struct sim *s)
+{
+	return s->options.stop && *s->options.stop;
+}
+
+int sim_run(struct sim *s, struct sim_result *result, struct error *err)
+{
+	struct event e;
+	if (s->options.solution)
+		snprintf(s->job.solution_text, sizeof s->job.solution_text, "%s", s->options.solution);
+	if (cluster_ready(s, err) != 0 || leading_ready(s, err) != 0 || control_ready(s, err) != 0)
+		return -1;
+	sim_begin(s);
+	while (!s->failed && !s->is_over && !sim_is_stopped(s) && events_take(&s->events, &e)) {
+		if (e.at > s->options.until) {
+			s->now = s->options.until;
+			break;
+		}
+		s->now = e.at;
+		sim_handle(s, &e);
+		s->is_over = queue_is_over(s->queue);
+	}
+	if (!s->failed)
+		sim_end(s, result);
+	if (s->failed)
+		*err = s->err;
+	return s->failed ? -1 : 0;
+}

@@ -1,0 +1,182 @@
+/* The inside of a simulation: cluster.c (what the input says), trainer.c (workers), leading.c (the
+ * lead's effects, shardd, servers), control.c (monitor, decisions, restarts), sim.c (the loop). */
+#ifndef PACELINE_SIM_SIM_INTERNAL_H
+#define PACELINE_SIM_SIM_INTERNAL_H
+
+#include "sim/sim.h"
+
+#include "lead/gate.h"
+#include "meter/times.h"
+#include "monitor/monitor.h"
+#include "record/drag.h"
+#include "shard/queue.h"
+#include "sim/events.h"
+#include "solve/balance.h"
+#include "solve/snapshot.h"
+#include "solve/solution.h"
+#include "straggle/schedule.h"
+
+#define SIM_EPOCH 1e9 /* at= of the records at the job's start: a monitor takes 0 for unknown */
+#define SIM_NODES_MAX 1048576
+
+/* From `at` on. */
+struct sim_drag {
+	double at;
+	uint32_t node;
+	struct drag drag;
+};
+
+enum sim_happens { HAPPENS_KILL, HAPPENS_JOIN, HAPPENS_LEAVE, HAPPENS_STOP, HAPPENS_GO_ON };
+
+struct sim_happening {
+	enum sim_happens kind;
+	double at;
+	char id[OPTION_ID_MAX];
+};
+
+/* Of the job; as a job's log has them. */
+struct sim_job {
+	const char *id, *solution;
+	char id_text[OPTION_ID_MAX], sync_text[OPTION_ID_MAX], solution_text[256];
+	uint64_t workers, servers, hosts, samples, batch, shard, epochs, ahead, report, backup;
+	double every, window_short, window_long, checkpoint;
+	/* restarts by intention */
+	double restart_window, restart_cooldown;
+	uint64_t restart_limit;
+};
+
+/* Seconds, each measured on a real job (see trainsim(1)). */
+struct sim_cost {
+	double rows, pull, push, message, sum, commit, apply, batch, sample, start, save;
+};
+
+/* Rows in a worker's hand. */
+struct sim_piece {
+	uint64_t id, begin, length;
+};
+
+enum sim_state {
+	SIM_OFF,       /* it has no process */
+	SIM_STARTING,
+	SIM_IDLE,      /* no member: it has no rows, and asks again */
+	SIM_JOINING,
+	SIM_COMPUTING,
+	SIM_PUSHING,   /* to the answer */
+	SIM_LEAVING,
+	SIM_DONE
+};
+
+struct sim_node {
+	char id[OPTION_ID_MAX];
+	enum node_role role;
+	enum sim_state state;
+	uint32_t life;
+	int is_stopped; /* it lives and does not move */
+	/* where its drag comes from */
+	const struct sim_drag *drag; /* the first of its own; so many */
+	size_t drags, drag_at;
+	size_t slot, life_slot; /* of the schedule + 1; 0: none */
+	uint32_t slot_life;
+	/* a worker */
+	uint64_t generation, sequence, iteration, size, accum, new_size, new_accum;
+	struct sim_piece *held;
+	size_t helds, held_room;
+	uint64_t rows_held;
+	struct gate_range range[GATE_RANGES_MAX];
+	size_t ranges;
+	uint64_t count;
+	int is_dry, is_over, is_member;
+	double mark, began, pushed_at, waited;
+	struct tally_batch batch;
+	struct tally tally;
+	/* a server */
+	double busy_until, served;
+	uint64_t units, served_samples;
+	/* restarts by intention */
+	uint64_t restarts;
+	double restarted; /* the last one */
+};
+
+struct sim {
+	struct sim_options options;
+	struct sim_job job;
+	int has_job;
+	struct sim_cost cost;
+	struct sim_drag *drag;
+	size_t drags, drag_room;
+	char (*drag_id)[OPTION_ID_MAX]; /* of each; resolved to nodes when all are known */
+	size_t drag_id_room;
+	struct sim_happening *happening;
+	size_t happenings, happening_room;
+	char **pattern; /* as lines, until the nodes are known */
+	size_t patterns, pattern_room;
+	struct schedule *schedule;
+
+	double now;
+	struct events events;
+	struct sim_node *node; /* workers first */
+	size_t nodes, workers;
+	struct gate *gate;
+	struct queue *queue;
+	struct monitor *monitor;
+	struct balance *balance;
+	/* The sum that is open, with replicas, one on each host. */
+	struct order_member *member;
+	size_t members, member_room;
+	uint64_t round;   /* 0: none */
+	int is_summing;   /* all members have pushed */
+	/* The settle that is out. */
+	struct gate_line *line;
+	size_t lines, line_room;
+	uint64_t number, settle_iteration;
+	int is_settling, is_whole, is_over;
+	uint64_t cut_token;
+	int is_cutting;
+	double first_at, last_at;
+	/* decisions */
+	double decided_at, restart_sum;
+	int has_decided;
+	uint64_t backup, restarts, restart_count;
+	double restarted;
+	struct sim_result result;
+	int failed;
+	struct error err;
+};
+
+/* cluster.c */
+int cluster_ready(struct sim *s, struct error *err); /* all is known: nodes, schedule */
+void cluster_free(struct sim *s);
+/* What drags the node now. */
+struct drag cluster_drag(struct sim *s, struct sim_node *n);
+
+/* trainer.c */
+void worker_start(struct sim *s, struct sim_node *n);
+void worker_next(struct sim *s, struct sim_node *n);
+void worker_pulled(struct sim *s, struct sim_node *n);
+void worker_pushed(struct sim *s, struct sim_node *n);
+void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e);
+void worker_dies(struct sim *s, struct sim_node *n);
+
+/* leading.c */
+int leading_ready(struct sim *s, struct error *err);
+void leading_obey(struct sim *s); /* what the lead wants, after each call of it */
+void leading_settled(struct sim *s);
+void leading_summed(struct sim *s);
+int leading_has_replicas(const struct sim *s);
+double leading_pull_at(const struct sim *s); /* when the servers answer a pull of now */
+
+/* control.c */
+int control_ready(struct sim *s, struct error *err);
+void control_report(struct sim *s, struct sim_node *n);
+void control_event(struct sim *s, const struct sim_node *n, const char *kind);
+void control_look(struct sim *s);
+void control_happens(struct sim *s, const struct sim_happening *h);
+
+/* sim.c */
+void sim_fail(struct sim *s, const struct error *err);
+void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n);
+void sim_log(struct sim *s, struct record_out *o); /* with at= */
+void sim_log_text(struct sim *s, const char *line, size_t len);
+struct sim_node *sim_find(struct sim *s, const char *id);
+
+#endif

@@ -1,0 +1,280 @@
+/* Workers: the life of trainer.h (lib/work), with planned times in place of processes. */
+#include "sim/sim_internal.h"
+
+#include "base/grow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ASK_AGAIN_SECONDS 1.0 /* who has nothing to do; as worker(1) */
+
+static struct gate_who who_of(const struct sim *s, const struct sim_node *n)
+{
+	uint64_t number = (uint64_t)(n - s->node) + 1;
+	return (struct gate_who){.worker = n->id, .generation = n->generation, .incarnation = 1,
+				 .connection = number, .token = number};
+}
+
+/* ---- rows ---- */
+
+static enum queue_result ask(struct sim *s, struct sim_node *n, const char *kind,
+			     struct queue_change *c)
+{
+	struct error err = {0};
+	c->worker = n->id;
+	c->generation = n->generation;
+	queue_clock(s->queue, SIM_EPOCH + s->now, s->now);
+	enum queue_result result = queue_make(s->queue, queue_kind(kind), c, &err);
+	if (result == QUEUE_MEMORY || result == QUEUE_BAD)
+		sim_fail(s, &err);
+	return result;
+}
+
+/* As trainer.c of lib/work. */
+static uint64_t rows_to_ask(const struct sim *s, const struct sim_node *n)
+{
+	uint64_t size = n->size * n->accum, ahead = s->job.ahead, most = size * ahead;
+	uint64_t half = ahead > 1 ? size * (ahead / 2) : size;
+	if (n->rows_held >= size && n->rows_held * 2 > most)
+		return 0;
+	return most - n->rows_held < half ? most - n->rows_held : half;
+}
+
+static void take_piece(struct sim *s, struct sim_node *n, const struct queue_piece *p)
+{
+	if (GROW(n->held, n->held_room, n->helds + 1) != 0) {
+		struct error err;
+		error_set(&err, ERROR_OS, NULL, "out of memory");
+		sim_fail(s, &err);
+		return;
+	}
+	n->held[n->helds++] = (struct sim_piece){p->id, p->begin + p->skip, p->take};
+	n->rows_held += p->take;
+	if (s->first_at < 0)
+		s->first_at = s->now;
+}
+
+/* Returns how many times it had to wait for an answer. */
+static unsigned gather(struct sim *s, struct sim_node *n)
+{
+	unsigned waits = 0;
+	uint64_t size = n->size * n->accum, max;
+	n->is_dry = n->is_over = 0;
+	while (!n->is_dry && (max = rows_to_ask(s, n)) > 0 && !s->failed) {
+		struct queue_change c = {.max = max};
+		waits += n->rows_held < size;
+		enum queue_result result = ask(s, n, "get", &c);
+		if (result == QUEUE_OK)
+			take_piece(s, n, &c.piece);
+		else
+			n->is_dry = 1;
+		n->is_over = result == QUEUE_END;
+	}
+	return waits;
+}
+
+/* The next batch, from the front. */
+static void take_batch(struct sim_node *n)
+{
+	uint64_t size = n->size * n->accum;
+	size_t used = 0;
+	n->count = 0;
+	n->ranges = 0;
+	while (used < n->helds && n->count < size && n->ranges < GATE_RANGES_MAX) {
+		struct sim_piece *p = &n->held[used];
+		uint64_t take = p->length < size - n->count ? p->length : size - n->count;
+		n->range[n->ranges++] = (struct gate_range){p->id, p->begin, take};
+		n->count += take;
+		p->begin += take;
+		p->length -= take;
+		used += p->length == 0;
+	}
+	memmove(n->held, n->held + used, (n->helds - used) * sizeof *n->held);
+	n->helds -= used;
+	n->rows_held -= n->count;
+}
+
+/* ---- a life ---- */
+
+static void worker_hello(struct sim *s, struct sim_node *n)
+{
+	struct queue_change c = {0};
+	if (ask(s, n, "hello", &c) != QUEUE_OK) {
+		struct error err;
+		error_set(&err, ERROR_SOFTWARE, n->id, "shardd refuses it");
+		sim_fail(s, &err);
+	}
+	n->generation = c.generation;
+	n->sequence = 0;
+	n->helds = 0;
+	n->rows_held = 0;
+	n->is_member = 0;
+}
+
+void worker_start(struct sim *s, struct sim_node *n)
+{
+	worker_hello(s, n);
+	n->mark = s->now;
+	n->state = SIM_IDLE;
+	control_event(s, n, "ready");
+	worker_next(s, n);
+}
+
+static void worker_join(struct sim *s, struct sim_node *n)
+{
+	struct gate_who who = who_of(s, n);
+	char replica[24];
+	n->state = SIM_JOINING;
+	snprintf(replica, sizeof replica, "r%llu",
+		 (unsigned long long)((uint64_t)(n - s->node) * s->job.hosts / s->workers));
+	if (leading_has_replicas(s))
+		gate_pushes_to(s->gate, &who, replica);
+	gate_join(s->gate, &who);
+	leading_obey(s);
+}
+
+static void worker_leave(struct sim *s, struct sim_node *n)
+{
+	struct gate_who who = who_of(s, n);
+	control_report(s, n);
+	n->state = SIM_LEAVING;
+	n->is_member = 0;
+	gate_leave(s->gate, &who);
+	leading_obey(s);
+}
+
+/* Its answer is there, or it asks shardd again. */
+void worker_next(struct sim *s, struct sim_node *n)
+{
+	unsigned waits = gather(s, n);
+	if (s->failed)
+		return;
+	if (n->rows_held == 0 && n->is_member) {
+		worker_leave(s, n);
+		return;
+	}
+	if (n->rows_held == 0) {
+		n->state = n->is_over ? SIM_DONE : SIM_IDLE;
+		if (!n->is_over)
+			sim_plan(s, s->now + ASK_AGAIN_SECONDS, EVENT_NEXT, n);
+		return;
+	}
+	if (!n->is_member) {
+		worker_join(s, n);
+		return;
+	}
+	take_batch(n);
+	n->state = SIM_COMPUTING;
+	n->began = n->mark;
+	n->batch = (struct tally_batch){.samples = n->count};
+	sim_plan(s, s->now + waits * s->cost.rows, EVENT_PULLED, n);
+}
+
+/* It asks for the parameters now: computes, and pushes. */
+void worker_pulled(struct sim *s, struct sim_node *n)
+{
+	struct drag drag = cluster_drag(s, n);
+	double served = leading_pull_at(s), pulled = served + s->cost.pull;
+	double own = s->cost.batch + s->cost.sample * (double)n->count;
+	double elapsed = pulled - n->began - (served - s->now) + own;
+	double computed = pulled + own + drag_pause(&drag, n->count, n->size, elapsed);
+	n->batch.wait = served - s->now;
+	n->batch.comm = s->cost.pull + s->cost.push;
+	n->batch.compute = computed - pulled;
+	n->pushed_at = computed + s->cost.push;
+	n->batch.time = n->pushed_at - n->began - n->batch.wait;
+	sim_plan(s, n->pushed_at + s->cost.message, EVENT_PUSHED, n);
+}
+
+void worker_pushed(struct sim *s, struct sim_node *n)
+{
+	struct gate_who who = who_of(s, n);
+	struct gate_push push = {.sequence = ++n->sequence,
+				 .iteration = n->iteration,
+				 .count = n->count,
+				 .size = n->size * n->accum,
+				 .pulled = GATE_PULLED_UNKNOWN,
+				 .loss = 0,
+				 .range = n->range,
+				 .ranges = n->ranges,
+				 .speed = n->batch.time > 0 ? (double)n->count / n->batch.time : 0,
+				 .time = n->batch.time};
+	s->result.batches++;
+	n->state = SIM_PUSHING;
+	gate_push(s->gate, &who, &push);
+	leading_obey(s);
+}
+
+static void obey_action(struct sim_node *n, const struct record *r)
+{
+	struct error err;
+	struct action a;
+	if (action_parse(&a, r, &err) == 0 && a.kind == ACTION_ADJUST_BS && strcmp(a.id, n->id) == 0) {
+		n->new_size = a.size;
+		n->new_accum = a.accum;
+	}
+}
+
+static void obey(struct sim *s, struct sim_node *n, const char *actions)
+{
+	struct record_walk walk = record_walk(actions, strlen(actions));
+	struct record r;
+	struct error err;
+	while (record_next(&walk, &r, &err) == RECORD_ONE)
+		obey_action(n, &r);
+	if (n->new_size != n->size || n->new_accum != n->accum)
+		control_report(s, n);
+	n->size = n->new_size;
+	n->accum = n->new_accum;
+}
+
+static void refused(struct sim *s, struct sim_node *n)
+{
+	worker_hello(s, n); /* starts over, as a real one */
+	n->mark = s->now;
+	n->state = SIM_IDLE;
+	sim_plan(s, s->now + s->cost.message, EVENT_NEXT, n);
+}
+
+/* The lead's answer is on its way; it is there after `message`. */
+void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e)
+{
+	if (n->state == SIM_OFF || n->state == SIM_DONE)
+		return;
+	if (!e->ok && n->state != SIM_LEAVING) {
+		refused(s, n);
+		return;
+	}
+	if (n->state == SIM_LEAVING) {
+		n->state = SIM_IDLE;
+		sim_plan(s, s->now + s->cost.message, EVENT_NEXT, n);
+		return;
+	}
+	double there = s->now + s->cost.message;
+	if (n->state == SIM_PUSHING) {
+		n->batch.wait += there - n->pushed_at;
+		if (tally_add(&n->tally, &n->batch, there))
+			control_report(s, n);
+	}
+	if (strncmp(e->fields, "iteration=", 10) == 0)
+		n->iteration = strtoull(e->fields + 10, NULL, 10);
+	n->is_member = 1;
+	if (e->actions)
+		obey(s, n, e->actions);
+	n->mark = there;
+	n->state = SIM_IDLE;
+	sim_plan(s, there, EVENT_NEXT, n);
+}
+
+/* Its process ends; its rows go back, and nobody waits for it. */
+void worker_dies(struct sim *s, struct sim_node *n)
+{
+	struct queue_change c = {0};
+	n->life++;
+	n->state = SIM_OFF;
+	n->is_member = 0;
+	ask(s, n, "fail", &c);
+	gate_closed(s->gate, (uint64_t)(n - s->node) + 1);
+	leading_obey(s);
+}

@@ -1,0 +1,79 @@
+/* A simulated job beside formulas: where the answer can be written down, the simulator has it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "sim/sim.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The lines are those of a cluster. */
+static struct sim_result simulate(const char *lines)
+{
+	struct sim_options o = {.seed = 1, .until = INFINITY};
+	struct sim_result result = {0};
+	struct sim *s;
+	static struct record r;
+	struct error err = {0};
+	struct record_walk walk = record_walk(lines, strlen(lines));
+
+	assert_int_equal(sim_new(&s, &o, &err), 0);
+	while (record_next(&walk, &r, &err) == RECORD_ONE)
+		assert_int_equal(sim_add(s, &r, &err), 0);
+	if (sim_run(s, &result, &err) != 0)
+		fail_msg("%s: %s", err.place, err.text);
+	sim_free(s);
+	return result;
+}
+
+static void is_near(double a, double b)
+{
+	if (!(fabs(a - b) <= 1e-9 * fmax(1, fabs(b))))
+		fail_msg("%.12f, not %.12f", a, b);
+}
+
+#define JOB "job workers=4 servers=1 samples=40000 batch=400 shard=400 sync="
+
+/* Each iteration has the time of an equal share, and what a pull, push and commit cost. */
+static void all_alike(void **state)
+{
+	(void)state;
+	is_near(simulate(JOB "bsp\ncost sample=0.001 batch=0.01 pull=0.002 push=0.003 commit=0.004\n").jct,
+		100 * (0.1 + 0.01 + 0.002 + 0.003 + 0.004));
+}
+
+/* All wait for the slowest in each. */
+static void one_straggler(void **state)
+{
+	(void)state;
+	is_near(simulate(JOB "bsp\ncost sample=0.001 commit=0.004\nnode id=w2 speed=250\n").jct,
+		100 * (100 / 250.0 + 0.004));
+	is_near(simulate(JOB "allreduce hosts=2\ncost sample=0.001 commit=0.004 sum=0.02\n"
+			     "node id=w2 speed=250\n").jct, 100 * (100 / 250.0 + 0.024));
+}
+
+/* Without a barrier each does what it can, to the last batch. */
+static void no_barrier(void **state)
+{
+	(void)state;
+	struct sim_result r = simulate(JOB "asp ahead=1\ncost sample=0.001\nnode id=w3 speed=250\n");
+	/* 400 batches of 100 samples, 0.1 s each, w3's 0.4 s: 13 batches each 0.4 s. */
+	double bound = 40000 / 3250.0;
+	assert_true(r.jct >= bound - 1e-9 && r.jct <= bound + 0.4);
+	assert_int_equal(r.samples, 40000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_alike),
+		cmocka_unit_test(one_straggler),
+		cmocka_unit_test(no_barrier),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
