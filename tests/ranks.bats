@@ -221,6 +221,23 @@ solved() {
 	[ "$(logged '^warning .*w1 was not up when the loops ended')" = 1 ]
 }
 
+@test "ranks: one that still starts when it is enough gets the last state, and runs what follows its loop" {
+	ranks_job WORKERS=2 "TRAINER='cd $T/counts && while [ -e hold.\$PACELINE_ID ]; do sleep 0.05; done; exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.03'"
+	begin first
+	wait_for 'came_to 200'
+	touch counts/hold.w1
+	kill -9 "$(pid_of w1)"
+	wait_for '[ "$(logged "^event role=worker id=w1 kind=restart ")" = 1 ]'
+	touch counts/enough
+	wait_for 'grep -q "^phase name=last-cut" run/state/job.log'
+	wait_for '[ "$(logged "^checkpoint ")" = 2 ]'
+	rm counts/hold.w1 counts/enough
+	wait $SUPERVISOR
+	[ "$(last first.out ended)" = enough ]
+	went_back 0
+	cmp counts/w0.counts counts/w1.counts
+}
+
 @test "ranks: in a job with another SYNC nobody sums: it fails, and says so" {
 	ranks_job SYNC=asp WORKERS=1
 	run -65 trainctl run job.env --run-dir "$T/run"

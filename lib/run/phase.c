@@ -445,6 +445,12 @@ static int saves_no_more(struct supervisor *s)
 	return 1;
 }
 
+/* A rank that is up, and has not joined yet, gets the last state from one that waits for the end. */
+static int somebody_joins(const struct supervisor *s)
+{
+	return job_kind(s->job)->sums && !s->phases.interrupted && any_starting(s);
+}
+
 /* Others have what a rank had learnt: nobody waits for one that is being started anew. */
 static void tell_missing(struct supervisor *s)
 {
@@ -473,7 +479,7 @@ static void step_last_cut(struct supervisor *s)
 		sup_enter(s, PHASE_STOPPING);
 	else if (s->progress.stat.todo + s->progress.stat.doing > 0 && !phase_is_enough(s))
 		sup_enter(s, PHASE_RUNNING); /* rolled back in between: there is work again */
-	else {
+	else if (!somebody_joins(s)) {
 		if (s->progress.last.held[0])
 			sup_note(
 				s, "held",
