@@ -167,6 +167,29 @@ two_ranks() {
 	grep -q "^resume [1-9]" w1.out
 }
 
+@test "the same while it joins a new lead: first it is in, then it gives them, and leaves" {
+	queue --epochs 2
+	replica
+	lead
+	rank w0 0.02
+	under_way
+	touch linger
+	wait_for '[ "$(ask lead.sock stat | field iteration)" = "$(sleep 0.3; ask lead.sock stat | field iteration)" ]'
+	kill -9 "$LEAD"
+	wait "$LEAD" || :
+	lead --expect 2
+	wait_for '[[ $(ask lead.sock members) == *"worker=w0 "*"state=joining"* ]]'
+	kill -TERM "$AGENT_w0"
+	rank w1 0.02
+	wait_for '[[ $(ask lead.sock members) == *"worker=w1 "* ]]'
+	[[ $(ask lead.sock members) == *"worker=w0 "* ]]
+	rm linger
+	ended "$AGENT_w0"
+	[ "$status" -eq 0 ]
+	ends_exact 2 w1
+	grep -q "^resume [1-9]" w1.out
+}
+
 @test "SIGTERM to the trainer, to it and its agent, to an agent that is done: the others go on, exactly" {
 	queue --epochs 2
 	replica

@@ -294,7 +294,9 @@ int agent_leave(struct agent *a, struct error *err)
 		return WORK_STOP;
 	if (a->phase == PHASE_IN || a->phase == PHASE_READY || a->phase == PHASE_ENDING)
 		return say_leave(a, err);
-	return a->phase == PHASE_LEAVING || a->phase == PHASE_GIVING ? WORK_OK : WORK_STOP;
+	int waits = a->phase == PHASE_LEAVING || a->phase == PHASE_GIVING ||
+		    (a->phase <= PHASE_JOINING && agent_sums_is_whole(a)); /* until it is in */
+	return waits ? WORK_OK : WORK_STOP;
 }
 
 int agent_go_on_out(struct agent *a, struct error *err)

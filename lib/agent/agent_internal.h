@@ -324,6 +324,8 @@ int agent_sums_final(struct agent *a, struct error *err);
 void agent_sums_next(struct agent *a);
 /* While it is no member. */
 int agent_sums_out(struct agent *a, struct error *err);
+/* Whether the trainer has a state that counts in this life of the job. */
+int agent_sums_is_whole(const struct agent *a);
 double agent_sums_due(const struct agent *a); /* when it does that by itself; INFINITY: never */
 void agent_sums_add_join(const struct agent *a, struct record_out *o);
 /* An answer to join, to push. */

@@ -265,7 +265,7 @@ int agent_sums_pushed(struct agent *a, struct error *err)
 
 /* ---- joining ---- */
 
-static int sums_has_state(const struct agent *a)
+int agent_sums_is_whole(const struct agent *a)
 {
 	return a->sums.is_whole && a->sums.incarnation == a->lead.incarnation;
 }
@@ -274,7 +274,7 @@ void agent_sums_add_join(const struct agent *a, struct record_out *o)
 {
 	const struct sums *s = &a->sums;
 	record_add(o, "replica", record_get(call_greeting(s->part.talk.call), "id"));
-	if (sums_has_state(a))
+	if (agent_sums_is_whole(a))
 		record_add_u64(o, "version", s->version);
 }
 
@@ -321,7 +321,7 @@ int agent_sums_joined(struct agent *a, struct error *err)
 		s->step.is_bad = record_get(r, "bad") != NULL;
 		return s->is_whole || a->word != WORD_NONE ? WORK_OK : WORK_FENCED;
 	}
-	if (sums_has_state(a) && s->version != iteration)
+	if (agent_sums_is_whole(a) && s->version != iteration)
 		return error_set(err, ERROR_SOFTWARE, a->options.lead,
 				 "lets %s in at iteration %llu, but its trainer is at %llu",
 				 a->options.meter.id, (unsigned long long)iteration,
@@ -394,7 +394,7 @@ int agent_sums_out(struct agent *a, struct error *err)
 		return result == WORK_WAIT ? WORK_OK : result;
 	/* Others wait for who is being filled, so its trainer must be there to load what comes. */
 	if (a->place == PLACE_NONE || !s->began || s->loading || s->filling || a->resume_due ||
-	    (a->word == WORD_NONE && !sums_has_state(a)) || clock_mono() < s->retry_at)
+	    (a->word == WORD_NONE && !agent_sums_is_whole(a)) || clock_mono() < s->retry_at)
 		return WORK_OK;
 	return agent_join(a, err);
 }
