@@ -345,18 +345,23 @@ static int states_may_save(const struct gate *g, const struct worker *w)
 	return w->waiting || (w->state == WORKER_ENDED && w->version == g->applied);
 }
 
-/* Whether somebody can save this iteration, or there is nothing to be saved. If nobody ever will, the
- * cut is refused. */
+/* Whether somebody can save this iteration, or there is nothing to be saved. Who comes, or may come
+ * back, is waited for; if nobody ever will, the cut is refused. */
 int states_may_cut(struct gate *g)
 {
+	int comes = !g->workers;
+
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
 		if (states_may_save(g, w))
 			return 1;
+		comes |= w->state == WORKER_JOINING || w->absent;
 	}
 	if (g->active || !g->sums.is_known)
 		return 0;
 	if (g->applied == 0)
 		return 1;
+	if (comes)
+		return 0;
 	effect_err(g, g->cut_token, "cut", "no trainer is here");
 	g->cut = CUT_NONE;
 	return 0;

@@ -253,8 +253,9 @@ static void checkpoint_failed(struct supervisor *s, const struct record *r)
 	if (!r) /* a rollback, a hand-over, or the deadline: the phases deal with it */
 		return;
 	sup_checkpoint_answer(s, 0);
-	sup_note(s, "warning", "checkpoint %s failed: %s", s->checkpoint.making,
-		 sup_answer_text(r, text));
+	if (log_is_worth(s->checkpoint.failures))
+		sup_note(s, "warning", "checkpoint %s failed: %s", s->checkpoint.making,
+			 sup_answer_text(r, text));
 	limit_failures(s);
 }
 
