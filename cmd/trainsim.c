@@ -30,10 +30,9 @@ static void trainsim_catch(void)
 	sigaction(SIGTERM, &a, NULL);
 }
 
-static int put_line(const char *line, size_t len, void *is_brief, struct error *err)
+static int put_line(const char *line, size_t len, void *arg, struct error *err)
 {
-	if (*(int *)is_brief && strncmp(line, "summary ", 8) != 0)
-		return 0;
+	(void)arg;
 	if (fwrite(line, 1, len, stdout) != len)
 		return error_errno(err, ERROR_IO, "standard output", "can't be written");
 	return 0;
@@ -77,9 +76,8 @@ static int simulate(const struct sim_options *options, int strict, struct error 
 
 int main(int argc, char **argv)
 {
-	int is_brief = 0, strict = 0;
-	struct sim_options o = {.seed = 1, .until = INFINITY, .stop = &interrupted, .put = put_line,
-				.arg = &is_brief};
+	int strict = 0;
+	struct sim_options o = {.seed = 1, .until = INFINITY, .stop = &interrupted, .put = put_line};
 	const struct option_row rows[] = {
 		{.name = "seed",
 		 .kind = OPTION_COUNT,
@@ -101,7 +99,7 @@ int main(int argc, char **argv)
 		{.name = "summary",
 		 .letter = 's',
 		 .kind = OPTION_FLAG,
-		 .target = &is_brief,
+		 .target = &o.is_brief,
 		 .help = "only the last record"},
 		{.name = "strict",
 		 .kind = OPTION_FLAG,

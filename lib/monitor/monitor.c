@@ -192,6 +192,44 @@ static void add_totals(struct totals *t, const struct report *p)
 	add_seconds(&t->wait, p->more[REPORT_WAIT], p->count);
 }
 
+/* With the report's time; the monitor's own is the caller's. */
+static int monitor_take_report(struct monitor *m, struct node *n, const struct report *p, double now,
+		       struct error *err)
+{
+	if (n->has_left) /* its last report came late */
+		return 0;
+	if (!n->history && !(n->history = calloc(MONITOR_HISTORY_MAX, sizeof *n->history)))
+		return error_set(err, ERROR_OS, NULL, "out of memory for a history");
+	struct window_sum what = {p->count, p->time * (double)p->count,
+				  (double)p->size * (double)p->count};
+	if (p->at >= n->since && window_add(&n->window, p->at, &what, now, m->window_short,
+					    m->window_long, err) != 0)
+		return -1;
+	believe_report(n, p->at);
+	n->history[n->reports++ % MONITOR_HISTORY_MAX] = *p;
+	if (p->at >= n->since && (n->last.count == 0 || p->at >= n->last.at))
+		n->last = *p;
+	/* can't overflow: 2^53 + 2^60 */
+	n->samples += p->size * p->count;
+	if (n->samples > MONITOR_SAMPLES_MAX)
+		n->samples = MONITOR_SAMPLES_MAX;
+	add_totals(&n->total, p);
+	n->iter = p->iter;
+	n->size = p->size;
+	n->seen_at = p->at;
+	return 0;
+}
+
+int monitor_report(struct monitor *m, enum node_role role, const char *id, const struct report *p,
+		   double now, struct error *err)
+{
+	struct node *n = node_of(m, role, id, err);
+	if (!n || monitor_take_report(m, n, p, now, err) != 0)
+		return -1;
+	m->latest = fmax(m->latest, p->at);
+	return 0;
+}
+
 static int add_bpt(struct monitor *m, const struct record *r, double at, double now,
 		   struct error *err)
 {
@@ -200,31 +238,7 @@ static int add_bpt(struct monitor *m, const struct record *r, double at, double 
 	const char *id;
 	if (node_name_in(r, &role, &id, err) != 0 || parse_report(&p, r, err) != 0)
 		return -1;
-	struct node *n = node_of(m, role, id, err);
-	if (!n)
-		return -1;
-	if (n->has_left) /* its last report came late */
-		return 0;
-	if (!n->history && !(n->history = calloc(MONITOR_HISTORY_MAX, sizeof *n->history)))
-		return error_set(err, ERROR_OS, NULL, "out of memory for a history");
-	struct window_sum what = {p.count, p.time * (double)p.count,
-				  (double)p.size * (double)p.count};
-	if (at >= n->since && window_add(&n->window, at, &what, now, m->window_short,
-					 m->window_long, err) != 0)
-		return -1;
-	believe_report(n, at);
-	n->history[n->reports++ % MONITOR_HISTORY_MAX] = p;
-	if (at >= n->since && (n->last.count == 0 || at >= n->last.at))
-		n->last = p;
-	/* can't overflow: 2^53 + 2^60 */
-	n->samples += p.size * p.count;
-	if (n->samples > MONITOR_SAMPLES_MAX)
-		n->samples = MONITOR_SAMPLES_MAX;
-	add_totals(&n->total, &p);
-	n->iter = p.iter;
-	n->size = p.size;
-	n->seen_at = at;
-	return 0;
+	return monitor_report(m, role, id, &p, now, err);
 }
 
 /* Measurements of a device hold until the node sends new ones: a new process may run elsewhere, and

@@ -43,6 +43,26 @@ enum monitor_result { MONITOR_TAKEN = 0, MONITOR_UNKNOWN = 1 /* no type of ours 
  */
 int monitor_add(struct monitor *m, const struct record *r, double now, double *at,
 		struct error *err);
+/* REPORT_MORE lists the optional numbers of a bpt record, in the order in which they are written,
+ * with the largest value that is believed. */
+#define REPORT_MORE(X) \
+	X(COMPUTE, "compute", 1e9) X(COMM, "comm", 1e9) X(WAIT, "wait", 1e9) \
+	X(CPU, "cpu", 1e6) X(MEM, "mem", 1e6) X(PSI_CPU, "psi-cpu", 1e6) \
+	X(PSI_MEM, "psi-mem", 1e6) X(THROTTLED, "throttled", 1e6) X(OWN_CPU, "own-cpu", 1e6) \
+	X(OWN_MEM, "own-mem", 1e18)
+#define REPORT_NAME(name, key, max) REPORT_##name,
+enum report_more { REPORT_MORE(REPORT_NAME) REPORT_MORES };
+
+/* What a bpt record says: the mean of `count` batches. */
+struct report {
+	double at, time;
+	double more[REPORT_MORES]; /* NAN: not said */
+	uint64_t iter, size, count;
+	uint64_t accum; /* 0: not said */
+};
+/* The same as such a record, whose numbers are within their bounds and whose at is not after now. */
+int monitor_report(struct monitor *m, enum node_role role, const char *id, const struct report *p,
+		   double now, struct error *err);
 /* The same from a sender whose clock, which gives at=, is `behind` seconds behind ours. */
 int monitor_add_from(struct monitor *m, const struct record *r, double now, double behind,
 		     double *at, struct error *err);

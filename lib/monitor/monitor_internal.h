@@ -6,25 +6,7 @@
 #include "monitor/monitor.h"
 #include "monitor/window.h"
 
-/* REPORT_MORE lists the optional numbers of a bpt record, in the order in which they are written,
- * with the largest value that is believed. */
-#define REPORT_MORE(X) \
-	X(COMPUTE, "compute", 1e9) X(COMM, "comm", 1e9) X(WAIT, "wait", 1e9) \
-	X(CPU, "cpu", 1e6) X(MEM, "mem", 1e6) X(PSI_CPU, "psi-cpu", 1e6) \
-	X(PSI_MEM, "psi-mem", 1e6) X(THROTTLED, "throttled", 1e6) X(OWN_CPU, "own-cpu", 1e6) \
-	X(OWN_MEM, "own-mem", 1e18)
-#define REPORT_NAME(name, key, max) REPORT_##name,
-enum report_more { REPORT_MORE(REPORT_NAME) REPORT_MORES };
-
 extern const char *const report_more_key[REPORT_MORES];
-
-/* One bpt record: the mean of `count` batches. */
-struct report {
-	double at, time;
-	double more[REPORT_MORES]; /* NAN: not said */
-	uint64_t iter, size, count;
-	uint64_t accum; /* 0: not said */
-};
 
 /* Sums over all batches that a node has ever reported, in seconds; NAN: never said. The difference
  * of two looks is what happened in between. */

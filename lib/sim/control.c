@@ -5,21 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "monitor/series.h"
+
 #define FIRST_SECONDS 0.1 /* until each worker has reported once */
 
 int control_ready(struct sim *s, struct error *err)
 {
-	if (!solution_find(s->job.solution_text) && !balance_is(s->job.solution_text))
+	if (!solution_find(s->job.solution) && !balance_is(s->job.solution))
 		return error_set(err, ERROR_DATA, NULL, "solution=%s: no built-in solution",
-				 s->job.solution_text);
+				 s->job.solution);
 	if (monitor_new(&s->monitor, s->job.window_short, s->job.window_long, err) != 0)
 		return -1;
 	s->backup = s->job.backup;
 	s->restarted = -INFINITY;
-	if (strcmp(s->job.solution_text, "none") != 0 && !s->balance)
+	if (strcmp(s->job.solution, "none") != 0 && !s->balance)
 		sim_plan(s, FIRST_SECONDS, EVENT_LOOK, NULL);
 	if (s->job.checkpoint > 0)
 		sim_plan(s, s->job.checkpoint, EVENT_SAVE, NULL);
+	if (!s->options.is_brief)
+		sim_plan(s, 0, EVENT_SERIES, NULL);
 	return 0;
 }
 
@@ -42,6 +46,7 @@ void control_event(struct sim *s, const struct sim_node *n, const char *kind)
 {
 	to_monitor(s, RECORD("event", F("role", n->role == NODE_WORKER ? "worker" : "server"),
 			     F("id", n->id), F("kind", kind), F("life", (uint64_t)n->life),
+			     strcmp(kind, "restart") == 0 ? F("meant", 1) : F_NONE,
 			     F_SECONDS("at", SIM_EPOCH + s->now)));
 }
 
@@ -51,19 +56,55 @@ void control_report(struct sim *s, struct sim_node *n)
 	uint64_t count = tally_take(&n->tally, s->now, &mean);
 	if (count == 0)
 		return;
-	struct record_out *o =
-		RECORD("bpt", F("role", n->role == NODE_WORKER ? "worker" : "server"), F("id", n->id),
-		       F("iter", n->iteration), F_SECONDS("time", mean.time), F("size", mean.samples),
-		       F_SECONDS("at", SIM_EPOCH + s->now));
-	if (n->role == NODE_WORKER)
-		record_add_u64(o, "accum", n->accum);
-	record_add_u64(o, "count", count);
+	struct report p = {.at = SIM_EPOCH + s->now, .time = mean.time, .iter = n->iteration,
+			   .size = mean.samples, .count = count};
+	struct error err;
+	for (int i = 0; i < REPORT_MORES; i++)
+		p.more[i] = NAN;
 	if (n->role == NODE_WORKER) {
-		record_add_seconds(o, "compute", mean.compute);
-		record_add_seconds(o, "comm", mean.comm);
-		record_add_seconds(o, "wait", mean.wait);
+		p.accum = n->accum;
+		p.more[REPORT_COMPUTE] = mean.compute;
+		p.more[REPORT_COMM] = mean.comm;
+		p.more[REPORT_WAIT] = mean.wait;
 	}
-	to_monitor(s, o);
+	if (monitor_report(s->monitor, n->role, n->id, &p, p.at, &err) != 0)
+		sim_fail(s, &err);
+}
+
+/* ---- the course of the job, for its log ---- */
+
+static void control_put_series(const char *text, size_t len, void *arg)
+{
+	struct sim *s = arg;
+	struct record r;
+	struct error err;
+	if (record_parse(&r, text, len - 1, &err) != 0 || !record_is(&r, "node"))
+		return;
+	struct record_out *o = RECORD_BARE("series");
+	series_fields(o, &r);
+	sim_log(s, o);
+}
+
+static void control_row(struct sim *s)
+{
+	const struct sim_job *j = &s->job;
+	struct queue_stat now;
+	queue_stat(s->queue, &now);
+	sim_log(s, RECORD("row", F("iteration", gate_iteration(s->gate)), F("epoch", now.epoch < j->epochs ? now.epoch + 1 : j->epochs),
+			  F("epochs", j->epochs), F("samples-done", now.samples_done),
+			  F("samples", j->samples * j->epochs), F("members", gate_active(s->gate))));
+}
+
+void control_series(struct sim *s)
+{
+	struct error err;
+	if (s->first_at >= 0) {
+		if (monitor_snapshot(s->monitor, SIM_EPOCH + s->now, control_put_series, s, &err) != 0)
+			sim_fail(s, &err);
+		control_row(s);
+	}
+	if (!s->is_over)
+		sim_plan(s, s->now + series_seconds(s->now, s->nodes), EVENT_SERIES, NULL);
 }
 
 /* ---- a decision ---- */
@@ -82,12 +123,13 @@ static void look_put(const char *text, size_t len, void *arg)
 	struct record r;
 	if (l->failed)
 		return;
+	sim_log_text(l->sim, text, len);
 	if (record_parse(&r, text, len - 1, &l->err) != 0 ||
 	    snapshot_add(&l->snapshot, &r, &l->err) != 0)
 		l->failed = 1;
 }
 
-static void add_info(struct look *l, const char *name, double value)
+static void control_add_info(struct look *l, const char *name, double value)
 {
 	char text[40];
 	if (isnan(value))
@@ -101,25 +143,25 @@ static void add_info(struct look *l, const char *name, double value)
 static void add_sync(struct look *l)
 {
 	struct record_out *o = RECORD("info", F("name", "sync"),
-				      F("value", (const char *)l->sim->job.sync_text), F("age", "0"));
+				      F("value", (const char *)l->sim->job.sync), F("age", "0"));
 	size_t len = record_end(o, NULL);
 	look_put(o->data, len, l);
 }
 
 /* As the supervisor adds it (lib/run/decide.c). */
-static void add_own(struct look *l)
+static void control_add_own(struct look *l)
 {
 	struct sim *s = l->sim;
 	double total = (double)(s->job.samples * s->job.epochs), done = (double)s->result.samples;
-	add_info(l, "samples-left", total > done ? total - done : 0);
-	add_info(l, "rate", s->now > 0 ? done / s->now : NAN);
-	add_info(l, "backup-workers", (double)s->backup);
+	control_add_info(l, "samples-left", total > done ? total - done : 0);
+	control_add_info(l, "rate", s->now > 0 ? done / s->now : NAN);
+	control_add_info(l, "backup-workers", (double)s->backup);
 	if (s->restart_count > 0)
-		add_info(l, "restart-worker", s->restart_sum / (double)s->restart_count);
+		control_add_info(l, "restart-worker", s->restart_sum / (double)s->restart_count);
 	add_sync(l);
 }
 
-static int all_reported(const struct sim *s)
+static int control_all_reported(const struct sim *s)
 {
 	for (size_t i = 0; i < s->workers; i++)
 		if (s->node[i].state != SIM_DONE && s->node[i].tally.total == 0)
@@ -139,6 +181,7 @@ static int control_restart(struct sim *s, struct sim_node *n)
 	s->result.restarts++;
 	s->restart_sum += s->cost.start;
 	s->restart_count++;
+	sim_log(s, RECORD("restart", F("id", n->id), F("reason", s->job.solution)));
 	control_event(s, n, "restart");
 	worker_dies(s, n);
 	n->state = SIM_STARTING;
@@ -179,10 +222,8 @@ static void decide(struct sim *s, struct look *l)
 	struct error err;
 	solution_options_init(&options);
 	options.batch = s->job.batch;
-	solution_options_name(&options, s->job.solution_text);
-	sim_log(s, RECORD("decision", F("solution", (const char *)s->job.solution_text),
-			  F("batch", s->job.batch)));
-	int result = solution_decide(solution_find(s->job.solution_text), &l->snapshot, &options,
+	solution_options_name(&options, s->job.solution);
+	int result = solution_decide(solution_find(s->job.solution), &l->snapshot, &options,
 				     take_action, &d, &err);
 	sim_log(s, RECORD("decided", F("actions", d.count), result != 0 ? F("skipped", 1) : F_NONE));
 	s->decided_at = s->now;
@@ -194,14 +235,16 @@ void control_look(struct sim *s)
 	struct look l = {.sim = s};
 	if (s->is_over)
 		return;
-	if (!s->has_decided && !all_reported(s)) {
+	if (!s->has_decided && !control_all_reported(s)) {
 		sim_plan(s, s->now + FIRST_SECONDS, EVENT_LOOK, NULL);
 		return;
 	}
+	sim_log(s, RECORD("decision", F("solution", (const char *)s->job.solution),
+			  F("batch", s->job.batch)));
 	snapshot_init(&l.snapshot);
 	if (monitor_snapshot(s->monitor, SIM_EPOCH + s->now, look_put, &l, &l.err) != 0)
 		l.failed = 1;
-	add_own(&l);
+	control_add_own(&l);
 	if (l.failed)
 		sim_fail(s, &l.err);
 	else
@@ -214,10 +257,10 @@ void control_look(struct sim *s)
 
 void control_happens(struct sim *s, const struct sim_happening *h)
 {
-	struct sim_node *n = sim_find(s, h->id);
+	struct sim_node *n = &s->node[h->node];
 	switch (h->kind) {
 	case HAPPENS_KILL:
-		if (n->role != NODE_WORKER || n->state == SIM_OFF)
+		if (n->state == SIM_OFF)
 			break;
 		control_event(s, n, "exit");
 		worker_dies(s, n);
@@ -226,18 +269,23 @@ void control_happens(struct sim *s, const struct sim_happening *h)
 		sim_plan(s, s->now + s->cost.start, EVENT_START, n);
 		break;
 	case HAPPENS_LEAVE:
-		if (n->role == NODE_WORKER && n->state != SIM_OFF)
-			worker_dies(s, n);
+		if (n->state == SIM_OFF)
+			break;
+		control_event(s, n, "left");
+		worker_dies(s, n);
 		break;
 	case HAPPENS_JOIN:
-		if (n->role == NODE_WORKER && n->state == SIM_OFF) {
-			n->state = SIM_STARTING;
-			sim_plan(s, s->now + s->cost.start, EVENT_START, n);
-		}
+		if (n->state != SIM_OFF)
+			break;
+		control_event(s, n, "start");
+		n->state = SIM_STARTING;
+		sim_plan(s, s->now + s->cost.start, EVENT_START, n);
 		break;
 	case HAPPENS_STOP:
+		worker_stops(s, n);
+		break;
 	case HAPPENS_GO_ON:
-		n->is_stopped = h->kind == HAPPENS_STOP;
+		worker_goes_on(s, n);
 		break;
 	}
 }

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static int is_before(const struct event *a, const struct event *b)
+static int events_before(const struct event *a, const struct event *b)
 {
 	return a->at < b->at || (a->at <= b->at && a->order < b->order);
 }
@@ -17,7 +17,7 @@ int events_add(struct events *e, double at, enum event_kind kind, uint32_t node,
 	if (GROW(e->heap, e->room, e->count + 1) != 0)
 		return -1;
 	e->count++;
-	for (; i > 0 && is_before(&new, &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
+	for (; i > 0 && events_before(&new, &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
 		e->heap[i] = e->heap[(i - 1) / 2];
 	e->heap[i] = new;
 	return 0;
@@ -31,9 +31,9 @@ int events_take(struct events *e, struct event *out)
 	struct event last = e->heap[--e->count];
 	size_t i = 0, child;
 	while ((child = 2 * i + 1) < e->count) {
-		if (child + 1 < e->count && is_before(&e->heap[child + 1], &e->heap[child]))
+		if (child + 1 < e->count && events_before(&e->heap[child + 1], &e->heap[child]))
 			child++;
-		if (!is_before(&e->heap[child], &last))
+		if (!events_before(&e->heap[child], &last))
 			break;
 		e->heap[i] = e->heap[child];
 		i = child;

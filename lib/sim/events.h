@@ -16,6 +16,7 @@ enum event_kind {
 	EVENT_SAVED,   /* a checkpoint is written */
 	EVENT_SAVE,    /* one is due */
 	EVENT_LOOK,    /* the supervisor looks at the monitor */
+	EVENT_SERIES,  /* the log says how the job goes */
 	EVENT_HAPPENS  /* node: the number of an event of the cluster */
 };
 

@@ -33,12 +33,12 @@ int leading_ready(struct sim *s, struct error *err)
 	int replicas = leading_has_replicas(s);
 	if (replicas)
 		o.replicas = (size_t)s->job.hosts;
-	else if (gate_sync_parse(s->job.sync_text, &o.sync, &o.staleness, err) != 0)
+	else if (gate_sync_parse(s->job.sync, &o.sync, &o.staleness, err) != 0)
 		return -1;
 	if (o.sync != GATE_BSP)
 		o.expect = 0;
-	if (balance_is(s->job.solution_text)) {
-		if (balance_new(&s->balance, s->job.solution_text, s->job.batch, 1, err) != 0)
+	if (balance_is(s->job.solution)) {
+		if (balance_new(&s->balance, s->job.solution, s->job.batch, 1, err) != 0)
 			return -1;
 		o.balance = sim_balance;
 		o.balance_arg = s;
@@ -57,7 +57,7 @@ int leading_ready(struct sim *s, struct error *err)
 
 int leading_has_replicas(const struct sim *s)
 {
-	return strcmp(s->job.sync_text, "allreduce") == 0;
+	return strcmp(s->job.sync, "allreduce") == 0;
 }
 
 /* ---- replicas ---- */
@@ -210,7 +210,7 @@ static void answer(struct sim *s, const struct gate_effect *e)
 		worker_answered(s, &s->node[e->token - 1], e);
 }
 
-static void cut(struct sim *s, const struct gate_effect *e)
+static void leading_cut(struct sim *s, const struct gate_effect *e)
 {
 	if (e->kind == GATE_CUT)
 		sim_plan(s, s->now + s->cost.save, EVENT_SAVED, NULL);
@@ -236,7 +236,7 @@ static void carry_out(struct sim *s, const struct gate_effect *e)
 		break;
 	case GATE_SAVE:
 	case GATE_CUT:
-		cut(s, e);
+		leading_cut(s, e);
 		break;
 	case GATE_QUIT:
 		error_set(&err, ERROR_SOFTWARE, "the lead", "%s", e->fields);

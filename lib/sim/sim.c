@@ -50,12 +50,16 @@ void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_n
 void sim_log_text(struct sim *s, const char *line, size_t len)
 {
 	struct error err;
-	if (s->options.put && !s->failed && s->options.put(line, len, s->options.arg, &err) != 0)
+	if (s->options.is_brief || !s->options.put || s->failed)
+		return;
+	if (s->options.put(line, len, s->options.arg, &err) != 0)
 		sim_fail(s, &err);
 }
 
 void sim_log(struct sim *s, struct record_out *o)
 {
+	if (s->options.is_brief || !s->options.put)
+		return;
 	record_add_seconds(o, "at", SIM_EPOCH + s->now);
 	size_t len = record_end(o, NULL);
 	sim_log_text(s, o->data, len);
@@ -77,14 +81,15 @@ struct sim_node *sim_find(struct sim *s, const char *id)
 static void sim_begin(struct sim *s)
 {
 	const struct sim_job *j = &s->job;
-	sim_log(s, RECORD("begin", F("job", (const char *)j->id_text), F("workers", j->workers),
+	sim_log(s, RECORD("begin", F("job", (const char *)j->id), F("workers", j->workers),
 			  F("servers", j->servers), F("replicas", 0), F("batch", j->batch),
-			  F("shard", j->shard), F("sync", (const char *)j->sync_text),
-			  F("solution", (const char *)j->solution_text)));
+			  F("shard", j->shard), F("sync", (const char *)j->sync),
+			  F("solution", (const char *)j->solution)));
 	for (size_t i = s->workers; i < s->nodes; i++) {
 		control_event(s, &s->node[i], "start");
 		control_event(s, &s->node[i], "ready");
 	}
+	sim_log(s, RECORD("phase", F("name", "running")));
 	for (size_t i = 0; i < s->workers; i++) {
 		control_event(s, &s->node[i], "start");
 		s->node[i].state = SIM_STARTING;
@@ -105,6 +110,9 @@ static void sim_handle(struct sim *s, const struct event *e)
 	case EVENT_SUMMED:
 		leading_summed(s);
 		return;
+	case EVENT_SERIES:
+		control_series(s);
+		return;
 	case EVENT_LOOK:
 		control_look(s);
 		return;
@@ -123,7 +131,7 @@ static void sim_handle(struct sim *s, const struct event *e)
 	case EVENT_PUSHED:
 		break;
 	}
-	if (e->life != n->life)
+	if (e->life != n->life || worker_is_held_up(s, n, e))
 		return;
 	switch (e->kind) {
 	case EVENT_START: worker_start(s, n); break;
@@ -140,7 +148,10 @@ static void sim_end(struct sim *s, struct sim_result *result)
 	s->result.time = s->now;
 	s->result.jct = s->first_at >= 0 ? s->last_at - s->first_at : 0;
 	*result = s->result;
-	sim_log(s, RECORD("summary", F("job", (const char *)s->job.id_text),
+	if (!s->options.is_brief)
+		control_series(s);
+	s->options.is_brief = 0; /* this is what it is for */
+	sim_log(s, RECORD("summary", F("job", (const char *)s->job.id),
 			  F("state", s->is_over ? "done" : "stopped"), F_SECONDS("jct", result->jct),
 			  F_SECONDS("time", result->time), F("samples", result->samples),
 			  F("iterations", result->iterations), F("restarts", result->restarts)));
@@ -154,9 +165,7 @@ static int sim_is_stopped(const struct sim *s)
 int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 {
 	struct event e;
-	if (s->options.solution)
-		snprintf(s->job.solution_text, sizeof s->job.solution_text, "%s", s->options.solution);
-	if (cluster_ready(s, err) != 0 || leading_ready(s, err) != 0 || control_ready(s, err) != 0)
+	if (cluster_ready(s, err) != 0)
 		return -1;
 	sim_begin(s);
 	while (!s->failed && !s->is_over && !sim_is_stopped(s) && events_take(&s->events, &e)) {

@@ -34,6 +34,7 @@ struct sim_options {
 	uint64_t seed;   /* of the patterns */
 	double until;    /* seconds; INFINITY: to the end */
 	const char *solution; /* in place of the job's; NULL: that one */
+	int is_brief;    /* only the summary is put */
 	const volatile sig_atomic_t *stop; /* set by a signal handler: it stops; may be NULL */
 	sim_put_fn *put;
 	void *arg;

@@ -18,6 +18,9 @@
 
 #define SIM_EPOCH 1e9 /* at= of the records at the job's start: a monitor takes 0 for unknown */
 #define SIM_NODES_MAX 1048576
+#define SIM_SERVERS_MAX 4096
+#define SIM_AHEAD_MAX 65536
+#define SIM_SECONDS_MAX 1e12
 
 /* From `at` on. */
 struct sim_drag {
@@ -30,14 +33,12 @@ enum sim_happens { HAPPENS_KILL, HAPPENS_JOIN, HAPPENS_LEAVE, HAPPENS_STOP, HAPP
 
 struct sim_happening {
 	enum sim_happens kind;
-	double at;
-	char id[OPTION_ID_MAX];
+	uint32_t node;
 };
 
 /* Of the job; as a job's log has them. */
 struct sim_job {
-	const char *id, *solution;
-	char id_text[OPTION_ID_MAX], sync_text[OPTION_ID_MAX], solution_text[256];
+	char id[OPTION_ID_MAX], sync[32], solution[256];
 	uint64_t workers, servers, hosts, samples, batch, shard, epochs, ahead, report, backup;
 	double every, window_short, window_long, checkpoint;
 	/* restarts by intention */
@@ -71,7 +72,13 @@ struct sim_node {
 	enum node_role role;
 	enum sim_state state;
 	uint32_t life;
-	int is_stopped; /* it lives and does not move */
+	/* It lives and does not move, since then. */
+	int is_stopped;
+	double stopped;
+	int is_due; /* what it was to do meanwhile: when, and what */
+	double due;
+	enum event_kind due_kind;
+	double late; /* by so much its own work ends later than planned */
 	/* where its drag comes from */
 	const struct sim_drag *drag; /* the first of its own; so many */
 	size_t drags, drag_at;
@@ -100,21 +107,17 @@ struct sim_node {
 struct sim {
 	struct sim_options options;
 	struct sim_job job;
-	int has_job;
 	struct sim_cost cost;
 	struct sim_drag *drag;
 	size_t drags, drag_room;
-	char (*drag_id)[OPTION_ID_MAX]; /* of each; resolved to nodes when all are known */
-	size_t drag_id_room;
 	struct sim_happening *happening;
 	size_t happenings, happening_room;
-	char **pattern; /* as lines, until the nodes are known */
-	size_t patterns, pattern_room;
 	struct schedule *schedule;
 
 	double now;
 	struct events events;
-	struct sim_node *node; /* workers first */
+	struct sim_node *node; /* workers first; none before the job is known */
+	const char **id;       /* of each, for the schedule */
 	size_t nodes, workers;
 	struct gate *gate;
 	struct queue *queue;
@@ -144,7 +147,7 @@ struct sim {
 };
 
 /* cluster.c */
-int cluster_ready(struct sim *s, struct error *err); /* all is known: nodes, schedule */
+int cluster_ready(struct sim *s, struct error *err); /* all is known */
 void cluster_free(struct sim *s);
 /* What drags the node now. */
 struct drag cluster_drag(struct sim *s, struct sim_node *n);
@@ -156,6 +159,10 @@ void worker_pulled(struct sim *s, struct sim_node *n);
 void worker_pushed(struct sim *s, struct sim_node *n);
 void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e);
 void worker_dies(struct sim *s, struct sim_node *n);
+void worker_stops(struct sim *s, struct sim_node *n);
+void worker_goes_on(struct sim *s, struct sim_node *n);
+/* Whether an event of a worker can't be now: it stands still, or its work ends later. */
+int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e);
 
 /* leading.c */
 int leading_ready(struct sim *s, struct error *err);
@@ -169,6 +176,7 @@ double leading_pull_at(const struct sim *s); /* when the servers answer a pull o
 int control_ready(struct sim *s, struct error *err);
 void control_report(struct sim *s, struct sim_node *n);
 void control_event(struct sim *s, const struct sim_node *n, const char *kind);
+void control_series(struct sim *s);
 void control_look(struct sim *s);
 void control_happens(struct sim *s, const struct sim_happening *h);
 

@@ -32,7 +32,7 @@ static enum queue_result ask(struct sim *s, struct sim_node *n, const char *kind
 }
 
 /* As trainer.c of lib/work. */
-static uint64_t rows_to_ask(const struct sim *s, const struct sim_node *n)
+static uint64_t trainer_rows_to_ask(const struct sim *s, const struct sim_node *n)
 {
 	uint64_t size = n->size * n->accum, ahead = s->job.ahead, most = size * ahead;
 	uint64_t half = ahead > 1 ? size * (ahead / 2) : size;
@@ -61,7 +61,7 @@ static unsigned gather(struct sim *s, struct sim_node *n)
 	unsigned waits = 0;
 	uint64_t size = n->size * n->accum, max;
 	n->is_dry = n->is_over = 0;
-	while (!n->is_dry && (max = rows_to_ask(s, n)) > 0 && !s->failed) {
+	while (!n->is_dry && (max = trainer_rows_to_ask(s, n)) > 0 && !s->failed) {
 		struct queue_change c = {.max = max};
 		waits += n->rows_held < size;
 		enum queue_result result = ask(s, n, "get", &c);
@@ -273,8 +273,58 @@ void worker_dies(struct sim *s, struct sim_node *n)
 	struct queue_change c = {0};
 	n->life++;
 	n->state = SIM_OFF;
+	n->is_stopped = n->is_due = 0;
+	n->late = 0;
 	n->is_member = 0;
 	ask(s, n, "fail", &c);
 	gate_closed(s->gate, (uint64_t)(n - s->node) + 1);
 	leading_obey(s);
+}
+
+/* ---- it stands still ---- */
+
+/* Work of its own, not an answer that it waits for. */
+static int is_work(enum event_kind kind)
+{
+	return kind == EVENT_START || kind == EVENT_PUSHED;
+}
+
+void worker_stops(struct sim *s, struct sim_node *n)
+{
+	if (n->state == SIM_OFF || n->is_stopped)
+		return;
+	n->is_stopped = 1;
+	n->stopped = s->now;
+}
+
+void worker_goes_on(struct sim *s, struct sim_node *n)
+{
+	double stood = s->now - n->stopped;
+	if (!n->is_stopped)
+		return;
+	n->is_stopped = 0;
+	n->late += n->state == SIM_COMPUTING || n->state == SIM_STARTING ? stood : 0;
+	struct event due = {.at = n->due, .kind = n->due_kind};
+	if (n->is_due && (!is_work(due.kind) || !worker_is_held_up(s, n, &due)))
+		sim_plan(s, s->now, due.kind, n);
+	n->is_due = 0;
+}
+
+int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e)
+{
+	if (n->is_stopped) {
+		n->is_due = 1;
+		n->due = e->at;
+		n->due_kind = e->kind;
+		return 1;
+	}
+	double late = is_work(e->kind) ? n->late : 0;
+	n->late = 0;
+	if (!(late > 0))
+		return 0;
+	n->batch.time += late;
+	n->batch.compute += late;
+	n->pushed_at += late;
+	sim_plan(s, e->at + late, e->kind, n);
+	return 1;
 }

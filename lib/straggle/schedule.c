@@ -48,9 +48,6 @@ void schedule_free(struct schedule *s)
 
 static int add_slot(struct schedule *s, size_t node, int64_t life, struct error *err)
 {
-	for (size_t i = 0; i < s->slots; i++)
-		if (s->slot[i].node == node && s->slot[i].life == life)
-			return 0;
 	if (GROW(s->slot, s->slot_room, s->slots + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->slots + 1);
 	s->slot[s->slots++] = (struct schedule_slot){s->options.node[node], life, node};
@@ -63,6 +60,16 @@ static int by_node_and_life(const void *a, const void *b)
 	if (x->node != y->node)
 		return x->node < y->node ? -1 : 1;
 	return x->life < y->life ? -1 : x->life > y->life;
+}
+
+/* Slots are sorted. */
+static void drop_doubles(struct schedule *s)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < s->slots; i++)
+		if (kept == 0 || by_node_and_life(&s->slot[kept - 1], &s->slot[i]) != 0)
+			s->slot[kept++] = s->slot[i];
+	s->slots = kept;
 }
 
 static int add_slots(struct schedule *s, const struct pattern *p, struct error *err)
@@ -79,6 +86,7 @@ static int add_slots(struct schedule *s, const struct pattern *p, struct error *
 	}
 	if (s->slots)
 		qsort(s->slot, s->slots, sizeof *s->slot, by_node_and_life);
+	drop_doubles(s);
 	return 0;
 }
 

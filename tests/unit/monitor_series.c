@@ -1,5 +1,5 @@
 /* How often the course of the nodes is written. */
-#include "run/series.h"
+#include "monitor/series.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,121 @@
+# rooms: sim
+load helper
+unset SLOW LINK
+
+# The last record's field.
+field() { trainsim -s "${@:2}" | plrec tsv "$1"; }
+
+# A job of four workers; more fields, then records.
+four() {
+	printf 'job workers=4 samples=40000 batch=400 shard=400 %s\ncost sample=0.001\n' "$1"
+	shift
+	[ $# = 0 ] || printf '%s\n' "$@"
+}
+
+@test "usage: help and version exit 0, mistakes 64" {
+	run -0 trainsim --help
+	[[ $output == "usage: trainsim "* ]]
+	run -0 trainsim --version
+	run -64 trainsim more </dev/null
+	run -64 trainsim --seed -1 </dev/null
+	run -64 trainsim --until soon </dev/null
+}
+
+@test "times are those of formulas" {
+	[ "$(four sync=bsp | field jct)" = 10.000000 ]
+	[ "$(four sync=bsp 'node id=w2 speed=250' | field jct)" = 40.000000 ]
+	# From 2 s on it is slow: twenty iterations of 0.1 s, eighty of 0.4 s.
+	[ "$(four sync=bsp 'node id=w2 at=1.99 speed=250' | field jct)" = 34.000000 ]
+	[ "$(four 'sync=allreduce hosts=2' 'cost sum=0.05' | field jct)" = 15.000000 ]
+	[ "$(four sync=bsp 'persistent nodes=w1 sleep=0.2 intensity=1' | field jct)" = 30.000000 ]
+}
+
+@test "the same seed gives the same bytes, another one another course" {
+	four 'sync=bsp solution=pace' 'transient p=0.5 on=2 every=4 sleep=0.3 intensity=1' 'event kind=kill id=w3 at=5' 'cost start=1' >c
+	trainsim <c >a
+	trainsim <c >b
+	cmp a b
+	trainsim --seed 2 <c >b
+	not cmp -s a b
+}
+
+@test "a solution decides as it does in a job, and its restarts happen" {
+	run -0 field jct --solution none < <(four sync=bsp 'node id=w2 speed=250')
+	[ "$output" = 40.000000 ]
+	for solution in pace antdt-nd lb-bsp; do
+		four sync=bsp 'node id=w2 speed=250' | field jct --solution $solution >jct
+		awk '{ exit !($1 < 15) }' jct
+	done
+	# slow in its first life only: a new process is as fast as the others
+	four 'sync=bsp epochs=20 restart-window=5 every=5' 'persistent nodes=w1 life=0 sleep=0.4 intensity=1' 'cost start=2' >c
+	[ "$(trainsim -s --solution antdt-nd <c | plrec tsv restarts)" = 1 ]
+	trainsim --solution antdt-nd <c | grep -q '^restart id=w1 '
+}
+
+@test "a killed worker's rows are trained by the others, and each row once" {
+	four sync=bsp 'event kind=kill id=w3 at=3.05' 'cost start=1' >c
+	[ "$(field samples <c)" = 40000 ]
+	four sync=asp 'event kind=leave id=w3 at=3.05' 'event kind=join id=w3 at=5' >c
+	[ "$(field samples <c)" = 40000 ]
+	[ "$(field state <c)" = "done" ]
+}
+
+@test "who stands still holds up the others" {
+	four sync=bsp 'event kind=stop id=w0 at=1.05' 'event kind=go-on id=w0 at=6.05' >c
+	[ "$(field jct <c)" = 15.000000 ]
+	four sync=bsp 'event kind=stop id=w0 at=1.05' >c
+	run -0 field state <c
+	[ "$output" = stopped ]
+}
+
+@test "what reads a job's log reads this one" {
+	mkdir state
+	four 'sync=bsp solution=antdt-nd' 'node id=w2 speed=250' 'cost commit=0.004 start=1' | trainsim >state/job.log
+	run -0 trainctl report --state-dir state --text
+	[[ $output == "sim: done in "* ]]
+	[[ $output == *"waiting for slower workers, mostly for w2"* ]]
+	[[ $output == *"batch sizes set, from "*" (w2) to "* ]]
+	trainctl solve --log state/job.log antdt-nd | grep '^action' >again
+	grep '^action' state/job.log | cmp - again
+}
+
+@test "a bad cluster is refused with its line" {
+	run -65 trainsim </dev/null
+	[[ $output == *"no job record"* ]]
+	run -65 trainsim <<<'node id=w1'
+	[[ $output == "trainsim: stdin:1: node: a job record must come first" ]]
+	local line
+	for line in 'job workers=4' 'node id=w4' 'node id=ps1' 'node id=w01' 'node id=w18446744073709551616' 'node id=w1 speed=NaN' \
+		'cost sample=-1' 'cost batch=inf' 'event kind=kill id=w9 at=1' 'event kind=eat id=w1 at=1' 'event kind=kill id=w1' \
+		'event kind=kill id=ps0 at=1' 'transient p=2' 'persistent nodes=w9' 'replay file=nowhere' 'device' \
+		"node id=w1 speed=$(printf '%05000d' 1)" 'node id=w1 speed'; do
+		run -65 trainsim < <(four sync=bsp "$line")
+		echo "$line: $output"
+		[[ $output == *"stdin:3"* ]]
+	done
+	for line in workers=1000000000000000000 workers=0 workers=NaN workers=401 samples=1e18 batch=0 sync=ssp:x \
+		sync=some solution=nothing every=0 short=5000 servers=9999 hosts=5 ahead=9999999 epochs=18446744073709551615; do
+		run -65 trainsim < <(four "$line" | sed "1s/ ${line%%=*}=[^ ]*\\(.*${line%%=*}\\)/\\1/")
+		echo "$line: $output"
+		[[ $output == *"stdin:1"* ]]
+	done
+	run -65 trainsim < <(head -c 100000 /dev/urandom)
+	run -65 trainsim < <(printf 'job workers=4 samples=4')
+	run -65 trainsim --strict <<<'something else=1'
+	four sync=bsp >c
+	run -74 bash -c 'trainsim <c >/dev/full'
+}
+
+@test "interrupted, it tells what was simulated so far" {
+	printf 'job workers=200 samples=100000000000 batch=20000 sync=bsp\ncost sample=0.001\n' >c
+	for signal in INT TERM; do
+		start sim bash -c 'exec trainsim <c >log'
+		until [ -s log ]; do sleep 0.05; done
+		kill -$signal "$PID"
+		wait "$PID"
+		tail -n 1 log >last
+		[ "$(plrec tsv state <last)" = stopped ]
+		[ "$(plrec tsv iterations <last)" -gt 0 ]
+		rm log
+	done
+}
