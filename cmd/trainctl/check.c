@@ -24,6 +24,7 @@
 #include "run/brain_filter.h"
 #include "run/metrics.h"
 #include "run/supervisor.h"
+#include "sim/copy.h"
 
 #include <math.h>
 #include <sys/socket.h>
@@ -39,7 +40,7 @@ static const char *const start_names[] = {"begin", "go-on", "adopt", "start-over
 
 struct call {
 	struct trainctl_call run; /* the options of run */
-	int self_test;
+	int self_test, cluster;
 	char trial[DIRS_MAX];     /* what run would prepare is made there */
 };
 
@@ -334,6 +335,13 @@ static void put_start(const struct job *job, const struct dirs *dirs, const stru
 	record_print(stdout, o);
 }
 
+static void put_cluster(const struct job *job, const struct checked *k)
+{
+	struct record_out *o = RECORD_BARE("job");
+	copy_job(o, job, k->ready.samples, k->hosts.count - k->hosts.first);
+	record_print(stdout, o);
+}
+
 static void tell_files(const char *what, const struct job_list *files, const uint64_t *rows)
 {
 	for (size_t i = 0; i < files->count; i++) {
@@ -477,7 +485,9 @@ static int check_job(const char *path, const struct call *call, struct error *er
 	int result = trainctl_hosts(&k.hosts, &job, err);
 	if (result == 0)
 		result = check_whole_job(&job, &dirs, call, &k, err);
-	if (result == 0 && k.start == START_FINISHED) {
+	if (result == 0 && call->cluster)
+		put_cluster(&job, &k);
+	else if (result == 0 && k.start == START_FINISHED) {
 		fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts over\n");
 		spent_text(&job, &dirs, k.before.ended, text);
 		if (text[0])
@@ -488,7 +498,7 @@ static int check_job(const char *path, const struct call *call, struct error *er
 		tell_start(&job, &dirs, &k);
 	else if (result == 0)
 		put_start(&job, &dirs, &k);
-	if (result == 0 && k.start != START_FINISHED && k.start != START_ADOPT) {
+	if (result == 0 && !call->cluster && k.start != START_FINISHED && k.start != START_ADOPT) {
 		fflush(stdout);
 		trainctl_tell_hosts(&job, &k.hosts);
 	}
@@ -550,6 +560,10 @@ int trainctl_check(int argc, char **argv)
 					   .target = &call.self_test,
 					   .help = "test the hosts, for a second or two; if any is "
 						   "bad, name it and exit with 1"},
+					  {.name = "cluster",
+					   .kind = OPTION_FLAG,
+					   .target = &call.cluster,
+					   .help = "print the job as trainsim reads it"},
 					  {0}};
 	const struct option_table table = {
 		PROGRAM " check", "JOB.env [OPTION]...",

@@ -5,8 +5,10 @@
 
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
+#include "job/job.h"
 #include "job/jobs.h"
 #include "record/record.h"
+#include "sim/copy.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -151,10 +153,38 @@ static int take_files(struct account *a, const char *older, const char *path, st
 /* ---- what is wanted ---- */
 
 struct wanted {
-	int records;
+	int records, cluster;
 	const char *html, *png;
 	const char *older, *path; /* the log */
+	const char *job;          /* the job file that ran */
 };
+
+static int report_put_cluster_line(const char *line, size_t len, void *arg, struct error *err)
+{
+	(void)arg;
+	if (fwrite(line, 1, len, stdout) != len)
+		return error_errno(err, ERROR_IO, "standard output", "can't be written");
+	return 0;
+}
+
+static int report_cluster(const struct wanted *w, const struct account *a, struct error *err)
+{
+	struct job job;
+	struct record_out *o = RECORD_BARE("job");
+	if (job_init(&job, err) != 0)
+		return -1;
+	int result = job_read(&job, w->job, err);
+	if (result == 0)
+		result = job_finish(&job, w->job, err);
+	if (result == 0) {
+		uint64_t samples = a->epochs > 0 ? (uint64_t)a->total / a->epochs : 0;
+		copy_job(o, &job, samples, a->replicas > 0 ? a->replicas : 1);
+		record_print(stdout, o);
+		result = copy_log(a, report_put_cluster_line, NULL, err);
+	}
+	job_free(&job);
+	return result;
+}
 
 static int report_make_all(const struct wanted *w, const struct account *a, struct error *err)
 {
@@ -175,10 +205,13 @@ static int report_make_all(const struct wanted *w, const struct account *a, stru
 static int report_job(const struct wanted *w, struct error *err)
 {
 	struct account *a;
-	if (account_new(&a, w->records ? report_print_line : NULL, NULL, err) != 0)
+	int plain = w->records && !w->cluster;
+	if (account_new(&a, plain ? report_print_line : NULL, NULL, err) != 0)
 		return -1;
 	int result = take_files(a, w->older, w->path, err);
-	if (result == 0 && !w->records)
+	if (result == 0 && w->cluster)
+		result = report_cluster(w, a, err);
+	else if (result == 0 && !w->records)
 		result = report_make_all(w, a, err);
 	else if (result == 0) {
 		report_put_times(a);
@@ -194,9 +227,9 @@ static int report_job(const struct wanted *w, struct error *err)
 int trainctl_report(int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *state_dir = NULL, *none;
-	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX];
+	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX], job_file[DIRS_PATH_MAX];
 	int text = 0;
-	struct wanted w = {.path = path, .older = older};
+	struct wanted w = {.path = path, .older = older, .job = job_file};
 	const struct option_row rows[] = {
 		TRAINCTL_ROW_JOB(&job),
 		TRAINCTL_ROW_RUN_DIR(&run_dir, "its run directory; state is in DIR/state"),
@@ -205,6 +238,10 @@ int trainctl_report(int argc, char **argv)
 		 .kind = OPTION_FLAG,
 		 .target = &w.records,
 		 .help = "records also on a terminal"},
+		{.name = "cluster",
+		 .kind = OPTION_FLAG,
+		 .target = &w.cluster,
+		 .help = "the job and what it was measured to cost, as trainsim reads it"},
 		{.name = "text",
 		 .kind = OPTION_FLAG,
 		 .target = &text,
@@ -242,5 +279,6 @@ int trainctl_report(int argc, char **argv)
 		w.records = 1;
 	dirs_state(&dirs, "job.log", path);
 	dirs_state(&dirs, "job.log.1", older);
+	dirs_state(&dirs, "job.env", job_file);
 	return report_job(&w, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }

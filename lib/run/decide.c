@@ -2,42 +2,34 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "base/number.h"
 #include "proc/child.h"
+#include "solve/facts.h"
 #include "solve/solution.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- what the supervisor adds to a snapshot ---- */
 
-static void add_info_real(struct supervisor *s, const char *name, double value)
+static void decide_put_fact(const char *name, const char *value, void *supervisor)
 {
-	char text[40];
-	if (isnan(value))
-		return;
-	snprintf(text, sizeof text, "%.6g", value);
-	sup_snapshot_info(s, name, text);
+	sup_snapshot_info(supervisor, name, value);
 }
 
 static void add_own_info(struct supervisor *s)
 {
-	char text[40];
-	uint64_t total = s->options.samples * s->job->epochs, done = s->progress.stat.samples_done;
 	const struct action *backup = sup_in_force_find(s, ACTION_BACKUP_WORKERS, "");
-	number_format_u64(total > done ? total - done : 0, text);
-	sup_snapshot_info(s, "samples-left", text);
-	add_info_real(s, "rate", sup_rate(s));
-	add_info_real(s, "pending", sup_more_pending(s));
-	snprintf(text, sizeof text, "%lld",
-		 !job_kind(s->job)->backup ? -1 : backup ? (long long)backup->count : 0);
-	sup_snapshot_info(s, "backup-workers", text);
-	add_info_real(s, "restart-worker", sup_restart_seconds(s, sup_trainers(s)));
-	add_info_real(s, "restart-server", sup_restart_seconds(s, sup_holders(s)));
-	if (job_kind(s->job)->goes_back)
-		sup_snapshot_info(s, "restart-all", "1");
-	sup_snapshot_info(s, "sync", s->job->sync);
+	const struct facts f = {.samples = s->options.samples * s->job->epochs,
+				.done = s->progress.stat.samples_done,
+				.rate = sup_rate(s),
+				.pending = sup_more_pending(s),
+				.may_leave = job_kind(s->job)->backup,
+				.backup = backup ? backup->count : 0,
+				.restart_worker = sup_restart_seconds(s, sup_trainers(s)),
+				.restart_server = sup_restart_seconds(s, sup_holders(s)),
+				.restart_all = job_kind(s->job)->goes_back,
+				.sync = s->job->sync};
+	facts_put(&f, decide_put_fact, s);
 }
 
 /* ---- the end of a decision ---- */
@@ -198,9 +190,9 @@ static int all_reported(const struct supervisor *s)
 	return 1;
 }
 
-static int decide_is_due(const struct supervisor *s)
+static int decide_is_due(const struct supervisor *s, int all_reported)
 {
-	return clock_mono() - s->decide.at >= s->job->every;
+	return facts_may_decide(clock_mono() - s->decide.at, s->job->every, s->decide.once, all_reported);
 }
 
 static int decide_may_ask(const struct supervisor *s)
@@ -212,7 +204,7 @@ static int decide_may_ask(const struct supervisor *s)
 void sup_decide(struct supervisor *s)
 {
 	struct error err;
-	if (!decide_may_ask(s) || (!decide_is_due(s) && (s->decide.once || !all_reported(s))))
+	if (!decide_may_ask(s) || !decide_is_due(s, all_reported(s)))
 		return;
 	s->decide.once = s->decide.under_way = 1;
 	s->decide.at = clock_mono();
@@ -226,7 +218,7 @@ void sup_decide(struct supervisor *s)
 
 void sup_decide_periodic(struct supervisor *s)
 {
-	if (decide_may_ask(s) && decide_is_due(s))
+	if (decide_may_ask(s) && decide_is_due(s, 0))
 		sup_ask_snapshot(s);
 }
 

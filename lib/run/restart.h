@@ -1,6 +1,6 @@
 /*
  * restart: restarts a worker or a server by intention, because it is slow: never more often than
- * the guard (restart_guard.h) allows, and never a node that is not up.  The time of such restarts
+ * the guard (solve/restart_guard.h) allows, and never a node that is not up.  The time of such restarts
  * is measured here, so that a solution can compare their cost with their use.
  *
  * A worker is killed, fenced and started again at once.  A trainer that has parameters is killed
@@ -30,7 +30,7 @@
 #define PACELINE_RUN_RESTART_H
 
 #include "run/node_process.h"
-#include "run/restart_guard.h"
+#include "solve/restart_guard.h"
 #include "run/verbs.h"
 
 struct role;

@@ -4,8 +4,8 @@
  * node in a window, a pause between any two restarts, and a limit for each node in all.  Pure:
  * times come from the caller.
  */
-#ifndef PACELINE_RUN_RESTART_GUARD_H
-#define PACELINE_RUN_RESTART_GUARD_H
+#ifndef PACELINE_SOLVE_RESTART_GUARD_H
+#define PACELINE_SOLVE_RESTART_GUARD_H
 
 #include <stdint.h>
 

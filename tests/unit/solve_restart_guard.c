@@ -1,5 +1,5 @@
 /* The guard around restarts by intention. */
-#include "run/restart_guard.h"
+#include "solve/restart_guard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,5 +61,5 @@ int main(void)
 		cmocka_unit_test(so_many_in_all),
 		cmocka_unit_test(a_clock_set_back_locks_nobody_up),
 	};
-	return cmocka_run_group_tests_name("run_restart_guard", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("solve_restart_guard", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* restart_guard: see restart_guard.h. */
-#include "run/restart_guard.h"
+#include "solve/restart_guard.h"
 
 #include "base/clock.h"
 
