@@ -160,12 +160,8 @@ static int solve_inside(struct supervisor *s, struct error *err)
 
 static void log_question(struct supervisor *s)
 {
-	const struct solution_option *option;
-	char value[SOLUTION_OPTION_TEXT_MAX];
 	struct record_out *o = RECORD("decision", F("solution", s->job->solution));
-	for (size_t i = 0; (option = solution_option(i)); i++)
-		if (solution_option_format(option, &s->job->options, value) > 0)
-			record_add(o, option->key, value);
+	solution_options_add(o, &s->job->options);
 	sup_log(s, o);
 	sup_log_text(s, s->progress.snapshot.text, s->progress.snapshot.bytes);
 }
@@ -206,8 +202,8 @@ void sup_decide(struct supervisor *s)
 	struct error err;
 	if (!decide_may_ask(s) || !decide_is_due(s, all_reported(s)))
 		return;
+	s->decide.at = facts_decided(s->decide.at, clock_mono(), s->job->every, s->decide.once);
 	s->decide.once = s->decide.under_way = 1;
-	s->decide.at = clock_mono();
 	s->decide.changes = s->scale.changes;
 	s->decide.asked++;
 	add_own_info(s);
@@ -224,6 +220,8 @@ void sup_decide_periodic(struct supervisor *s)
 
 void sup_decide_first(struct supervisor *s)
 {
+	if (s->phases.now < PHASE_RUNNING && !s->decide.once)
+		s->decide.at = clock_mono();
 	if (decide_may_ask(s) && !s->decide.once)
 		sup_ask_snapshot(s);
 }

@@ -29,13 +29,15 @@ static const struct field job_fields[] = {
 	{JOB("restart-window", REAL, restart_window)},
 	{JOB("restart-cooldown", REAL, restart_cooldown)},
 	{JOB("restart-limit", U64, restart_limit), .none = 3},
+	{JOB("profile", FLAG, profile)},
 	{0}};
 
 #define COST(name, member) {FIELD(name, REAL, sim_cost, member), .is_optional = 1}
 static const struct field cost_fields[] = {
 	COST("rows", rows), COST("pull", pull), COST("push", push), COST("message", message),
 	COST("sum", sum), COST("commit", commit), COST("apply", apply), COST("batch", batch), COST("sample", sample),
-	COST("start", start), COST("save", save), {0}};
+	COST("start", start), COST("stagger", stagger), COST("save", save),
+	COST("start-server", start_server), COST("hand-over", hand_over), {0}};
 
 static int cluster_read_job(struct sim_job *j, const struct record *r, struct error *err)
 {
@@ -46,6 +48,7 @@ static int cluster_read_job(struct sim_job *j, const struct record *r, struct er
 		snprintf(j->id, sizeof j->id, "sim");
 	snprintf(j->sync, sizeof j->sync, "%.30s", sync ? sync : "bsp");
 	snprintf(j->solution, sizeof j->solution, "%.250s", solution ? solution : "none");
+	j->profile |= strcmp(j->solution, "antdt-dd") == 0;
 	return 0;
 }
 
@@ -83,7 +86,6 @@ static void cluster_make_node(struct sim *s, size_t i)
 		 i < s->workers ? i : i - s->workers);
 	n->size = n->new_size = share + (i < s->job.batch % s->job.workers);
 	n->accum = n->new_accum = 1;
-	n->restarted = -INFINITY;
 	tally_start(&n->tally, s->job.report, fmin(0.5, s->job.every / 2), 0);
 	s->id[i] = n->id;
 }

@@ -1,11 +1,12 @@
 /* The supervisor: takes reports to the monitor, asks the solution, carries out what it says. */
 #include "sim/sim_internal.h"
 
+#include "monitor/series.h"
+#include "solve/facts.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "monitor/series.h"
 
 #define FIRST_SECONDS 0.1 /* until each worker has reported once */
 
@@ -17,7 +18,6 @@ int control_ready(struct sim *s, struct error *err)
 	if (monitor_new(&s->monitor, s->job.window_short, s->job.window_long, err) != 0)
 		return -1;
 	s->backup = s->job.backup;
-	s->restarted = -INFINITY;
 	if (strcmp(s->job.solution, "none") != 0 && !s->balance)
 		sim_plan(s, FIRST_SECONDS, EVENT_LOOK, NULL);
 	if (s->job.checkpoint > 0)
@@ -69,6 +69,19 @@ void control_report(struct sim *s, struct sim_node *n)
 	}
 	if (monitor_report(s->monitor, n->role, n->id, &p, p.at, &err) != 0)
 		sim_fail(s, &err);
+}
+
+/* Where the cluster says how fast its device is. */
+void control_device(struct sim *s, struct sim_node *n)
+{
+	struct drag d = cluster_drag(s, n);
+	uint64_t most = d.memory > 0 ? (uint64_t)((double)d.memory * DEVICE_MEMORY_PART) : NODE_BATCH_MAX;
+	if (!s->job.profile || !(d.speed > 0))
+		return;
+	to_monitor(s, RECORD("device", F("role", "worker"), F("id", (const char *)n->id),
+			     F("type", d.type[0] ? (const char *)d.type : "device"), F_BRIEF("launch", d.launch),
+			     F_BRIEF("speed", d.speed), F("saturation", d.saturation > 0 ? d.saturation : 1),
+			     F("max", most), F_SECONDS("at", SIM_EPOCH + s->now)));
 }
 
 /* ---- the course of the job, for its log ---- */
@@ -129,36 +142,26 @@ static void look_put(const char *text, size_t len, void *arg)
 		l->failed = 1;
 }
 
-static void control_add_info(struct look *l, const char *name, double value)
+static void look_put_fact(const char *name, const char *value, void *arg)
 {
-	char text[40];
-	if (isnan(value))
-		return;
-	snprintf(text, sizeof text, "%.6g", value);
-	struct record_out *o = RECORD("info", F("name", name), F("value", (const char *)text), F("age", "0"));
+	struct record_out *o = RECORD("info", F("name", name), F("value", value), F("age", "0"));
 	size_t len = record_end(o, NULL);
-	look_put(o->data, len, l);
+	look_put(o->data, len, arg);
 }
 
-static void add_sync(struct look *l)
+static void look_add_facts(struct look *l)
 {
-	struct record_out *o = RECORD("info", F("name", "sync"),
-				      F("value", (const char *)l->sim->job.sync), F("age", "0"));
-	size_t len = record_end(o, NULL);
-	look_put(o->data, len, l);
-}
-
-/* As the supervisor adds it (lib/run/decide.c). */
-static void control_add_own(struct look *l)
-{
-	struct sim *s = l->sim;
-	double total = (double)(s->job.samples * s->job.epochs), done = (double)s->result.samples;
-	control_add_info(l, "samples-left", total > done ? total - done : 0);
-	control_add_info(l, "rate", s->now > 0 ? done / s->now : NAN);
-	control_add_info(l, "backup-workers", (double)s->backup);
-	if (s->restart_count > 0)
-		control_add_info(l, "restart-worker", s->restart_sum / (double)s->restart_count);
-	add_sync(l);
+	const struct sim *s = l->sim;
+	const struct facts f = {.samples = s->job.samples * s->job.epochs,
+				.done = s->result.samples,
+				.rate = s->now > 0 ? (double)s->result.samples / s->now : NAN,
+				.pending = NAN,
+				.may_leave = 1,
+				.backup = s->backup,
+				.restart_worker = s->cost.start,
+				.restart_server = s->job.servers > 0 ? s->cost.start_server : NAN,
+				.sync = s->job.sync};
+	facts_put(&f, look_put_fact, l);
 }
 
 static int control_all_reported(const struct sim *s)
@@ -169,24 +172,51 @@ static int control_all_reported(const struct sim *s)
 	return 1;
 }
 
-static int control_restart(struct sim *s, struct sim_node *n)
+/* A worker is killed and started again; a server gives its part to its next process, for which
+ * pulls wait. */
+static void control_begin_restart(struct sim *s, struct sim_node *n, const char *reason)
 {
-	const struct sim_job *j = &s->job;
-	if (!n || n->role != NODE_WORKER || n->state == SIM_OFF || n->state == SIM_STARTING ||
-	    n->restarts >= j->restart_limit || s->now - n->restarted < j->restart_window ||
-	    s->now - s->restarted < j->restart_cooldown)
-		return 0;
-	n->restarts++;
-	n->restarted = s->restarted = s->now;
+	n->past.count++;
+	n->past.last = s->restarted = SIM_EPOCH + s->now;
 	s->result.restarts++;
-	s->restart_sum += s->cost.start;
-	s->restart_count++;
-	sim_log(s, RECORD("restart", F("id", n->id), F("reason", s->job.solution)));
-	control_event(s, n, "restart");
+	sim_log(s, RECORD("restart", F("id", (const char *)n->id), F("reason", reason)));
+	if (n->role == NODE_SERVER) {
+		n->state = SIM_STARTING;
+		sim_plan(s, s->now + s->cost.start_server, EVENT_START, n);
+		return;
+	}
 	worker_dies(s, n);
+	control_event(s, n, "restart");
 	n->state = SIM_STARTING;
 	sim_plan(s, s->now + s->cost.start, EVENT_START, n);
-	return 1;
+}
+
+void control_server_started(struct sim *s, struct sim_node *n)
+{
+	n->life++;
+	n->state = SIM_IDLE;
+	n->busy_until = fmax(n->busy_until, s->now) + s->cost.hand_over;
+	control_event(s, n, "restart");
+	control_event(s, n, "ready");
+}
+
+static void control_restart(struct sim *s, const struct action *a)
+{
+	const struct restart_rules rules = {.window = s->job.restart_window,
+					    .cooldown = s->job.restart_cooldown,
+					    .limit = s->job.restart_limit};
+	struct sim_node *n = sim_find(s, a->id);
+	const char *refused = "unknown-node";
+	if (n && ((n->role == NODE_WORKER && n->state == SIM_OFF) || n->state == SIM_STARTING))
+		refused = "not-up";
+	else if (n)
+		refused = restart_guard_word(
+			restart_guard(&rules, &n->past, s->restarted, SIM_EPOCH + s->now));
+	if (!refused)
+		control_begin_restart(s, n, a->reason);
+	else
+		sim_log(s, RECORD("refused", F("kind", action_kind_name(a->kind)),
+				  F("id", (const char *)a->id), F("reason", refused)));
 }
 
 struct decision {
@@ -205,7 +235,7 @@ static int take_action(const struct action *a, void *arg, struct error *err)
 	if (a->kind == ACTION_NONE)
 		return 0;
 	if (a->kind == ACTION_KILL_RESTART) {
-		control_restart(s, sim_find(s, a->id));
+		control_restart(s, a);
 		return 0;
 	}
 	if (a->kind == ACTION_BACKUP_WORKERS)
@@ -217,17 +247,13 @@ static int take_action(const struct action *a, void *arg, struct error *err)
 
 static void decide(struct sim *s, struct look *l)
 {
-	struct solution_options options;
+	struct solution_options options = s->job.options;
 	struct decision d = {.sim = s};
 	struct error err;
-	solution_options_init(&options);
-	options.batch = s->job.batch;
 	solution_options_name(&options, s->job.solution);
 	int result = solution_decide(solution_find(s->job.solution), &l->snapshot, &options,
 				     take_action, &d, &err);
 	sim_log(s, RECORD("decided", F("actions", d.count), result != 0 ? F("skipped", 1) : F_NONE));
-	s->decided_at = s->now;
-	s->has_decided = 1;
 }
 
 void control_look(struct sim *s)
@@ -235,22 +261,26 @@ void control_look(struct sim *s)
 	struct look l = {.sim = s};
 	if (s->is_over)
 		return;
-	if (!s->has_decided && !control_all_reported(s)) {
-		sim_plan(s, s->now + FIRST_SECONDS, EVENT_LOOK, NULL);
+	double every = s->job.every;
+	if (!facts_may_decide(s->now - s->decided_at, every, s->has_decided, control_all_reported(s))) {
+		sim_plan(s, fmin(s->now + FIRST_SECONDS, s->decided_at + every), EVENT_LOOK, NULL);
 		return;
 	}
-	sim_log(s, RECORD("decision", F("solution", (const char *)s->job.solution),
-			  F("batch", s->job.batch)));
+	s->decided_at = facts_decided(s->decided_at, s->now, every, s->has_decided);
+	s->has_decided = 1;
+	struct record_out *o = RECORD("decision", F("solution", (const char *)s->job.solution));
+	solution_options_add(o, &s->job.options);
+	sim_log(s, o);
 	snapshot_init(&l.snapshot);
 	if (monitor_snapshot(s->monitor, SIM_EPOCH + s->now, look_put, &l, &l.err) != 0)
 		l.failed = 1;
-	control_add_own(&l);
+	look_add_facts(&l);
 	if (l.failed)
 		sim_fail(s, &l.err);
 	else
 		decide(s, &l);
 	snapshot_clear(&l.snapshot);
-	sim_plan(s, s->now + s->job.every, EVENT_LOOK, NULL);
+	sim_plan(s, s->decided_at + every, EVENT_LOOK, NULL);
 }
 
 /* ---- what happens to nodes ---- */

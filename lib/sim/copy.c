@@ -14,16 +14,6 @@
 
 /* ---- a job file ---- */
 
-static void add_options(struct record_out *o, const struct job *job)
-{
-	const struct solution_option *row;
-	char value[SOLUTION_OPTION_TEXT_MAX];
-	for (size_t i = 0; (row = solution_option(i)); i++)
-		if (row->kind != SOLUTION_SYNC && row->given[0] && strcmp(row->key, "limit") != 0 &&
-		    solution_option_format(row, &job->options, value) > 0)
-			record_add(o, row->key, value);
-}
-
 void copy_job(struct record_out *o, const struct job *job, uint64_t samples, uint64_t hosts)
 {
 	record_add(o, "job", job->name);
@@ -45,7 +35,11 @@ void copy_job(struct record_out *o, const struct job *job, uint64_t samples, uin
 	record_add_u64(o, "restart-limit", job->heavy_limit);
 	record_add_brief(o, "restart-window", job->heavy_window);
 	record_add_brief(o, "restart-cooldown", job->heavy_cooldown);
-	add_options(o, job);
+	record_add_u64(o, "profile", strcmp(job->profile, "on") == 0);
+	struct solution_options options = job->options;
+	options.batch = 0; /* these are said above */
+	options.sync = SYNC_UNSAID;
+	solution_options_add(o, &options);
 }
 
 /* ---- costs ---- */

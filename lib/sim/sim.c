@@ -90,10 +90,12 @@ static void sim_begin(struct sim *s)
 		control_event(s, &s->node[i], "ready");
 	}
 	sim_log(s, RECORD("phase", F("name", "running")));
+	if (s->cost.stagger > 0 && !s->balance) /* the first of them does not wait for the others */
+		gate_begin(s->gate);
 	for (size_t i = 0; i < s->workers; i++) {
 		control_event(s, &s->node[i], "start");
 		s->node[i].state = SIM_STARTING;
-		sim_plan(s, s->cost.start, EVENT_START, &s->node[i]);
+		sim_plan(s, s->cost.start + s->cost.stagger * (double)i, EVENT_START, &s->node[i]);
 	}
 }
 
@@ -134,7 +136,12 @@ static void sim_handle(struct sim *s, const struct event *e)
 	if (e->life != n->life || worker_is_held_up(s, n, e))
 		return;
 	switch (e->kind) {
-	case EVENT_START: worker_start(s, n); break;
+	case EVENT_START:
+		if (n->role == NODE_SERVER)
+			control_server_started(s, n);
+		else
+			worker_start(s, n);
+		break;
 	case EVENT_NEXT: worker_next(s, n); break;
 	case EVENT_PULLED: worker_pulled(s, n); break;
 	case EVENT_PUSHED: worker_pushed(s, n); break;

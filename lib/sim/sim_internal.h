@@ -6,12 +6,14 @@
 #include "sim/sim.h"
 
 #include "lead/gate.h"
+#include "meter/device.h"
 #include "meter/times.h"
 #include "monitor/monitor.h"
 #include "record/drag.h"
 #include "shard/queue.h"
 #include "sim/events.h"
 #include "solve/balance.h"
+#include "solve/restart_guard.h"
 #include "solve/snapshot.h"
 #include "solve/solution.h"
 #include "straggle/schedule.h"
@@ -44,11 +46,14 @@ struct sim_job {
 	/* restarts by intention */
 	double restart_window, restart_cooldown;
 	uint64_t restart_limit;
+	struct solution_options options;
+	int profile; /* workers measure their devices */
 };
 
 /* Seconds, each measured on a real job (see trainsim(1)). */
 struct sim_cost {
-	double rows, pull, push, message, sum, commit, apply, batch, sample, start, save;
+	double rows, pull, push, message, sum, commit, apply, batch, sample, start, stagger, save,
+		start_server, hand_over;
 };
 
 /* Rows in a worker's hand. */
@@ -99,9 +104,7 @@ struct sim_node {
 	/* a server */
 	double busy_until, served;
 	uint64_t units, served_samples;
-	/* restarts by intention */
-	uint64_t restarts;
-	double restarted; /* the last one */
+	struct restart_past past; /* restarts by intention */
 };
 
 struct sim {
@@ -137,10 +140,10 @@ struct sim {
 	int is_cutting;
 	double first_at, last_at;
 	/* decisions */
-	double decided_at, restart_sum;
+	double decided_at;
 	int has_decided;
-	uint64_t backup, restarts, restart_count;
-	double restarted;
+	uint64_t backup;
+	double restarted; /* the last restart by intention of any node; 0: none */
 	struct sim_result result;
 	int failed;
 	struct error err;
@@ -178,6 +181,8 @@ void control_report(struct sim *s, struct sim_node *n);
 void control_event(struct sim *s, const struct sim_node *n, const char *kind);
 void control_series(struct sim *s);
 void control_look(struct sim *s);
+void control_device(struct sim *s, struct sim_node *n);
+void control_server_started(struct sim *s, struct sim_node *n);
 void control_happens(struct sim *s, const struct sim_happening *h);
 
 /* sim.c */

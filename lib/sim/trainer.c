@@ -117,6 +117,7 @@ void worker_start(struct sim *s, struct sim_node *n)
 	worker_hello(s, n);
 	n->mark = s->now;
 	n->state = SIM_IDLE;
+	control_device(s, n);
 	control_event(s, n, "ready");
 	worker_next(s, n);
 }

@@ -35,3 +35,9 @@ int facts_may_decide(double since, double every, int has_decided, int all_report
 {
 	return since >= every || (!has_decided && all_reported);
 }
+
+double facts_decided(double last, double now, double every, int has_decided)
+{
+	double due = last + every;
+	return has_decided && now >= due && now - due < every ? due : now;
+}

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "monitor/node.h"
+#include "record/record.h"
 #include "solve/accum.h"
 
 #include <stdio.h>
@@ -108,6 +109,14 @@ size_t solution_option_format(const struct solution_option *row, const struct so
 		if (*(const enum solution_sync *)field == syncs[i].sync)
 			strcpy(out, syncs[i].word);
 	return strlen(out);
+}
+
+void solution_options_add(struct record_out *o, const struct solution_options *options)
+{
+	char value[SOLUTION_OPTION_TEXT_MAX];
+	for (size_t i = 0; i < ROWS; i++)
+		if (solution_option_format(&table[i], options, value) > 0)
+			record_add(o, table[i].key, value);
 }
 
 void solution_options_arguments(const struct solution_options *o, struct solution_arguments *out)

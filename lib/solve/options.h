@@ -60,6 +60,9 @@ int solution_options_set(struct solution_options *o, const char *assignment, str
 /* The value as text; returns its length, 0 where none is said. */
 size_t solution_option_format(const struct solution_option *row, const struct solution_options *o,
 			      char out[SOLUTION_OPTION_TEXT_MAX]);
+struct record_out;
+/* Each that is said, as a field. */
+void solution_options_add(struct record_out *o, const struct solution_options *options);
 
 /* For an executable: "KEY=VALUE" of each that is said. */
 struct solution_arguments {
