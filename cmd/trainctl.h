@@ -43,6 +43,9 @@ int trainctl_list(struct error *err);
 struct condition;
 int trainctl_show_condition(const struct condition *c, const struct dirs *dirs);
 
+/* report.c: machine or job, and what to do next, in words; nothing where there is no log to read. */
+void trainctl_tell_verdict(const struct dirs *dirs);
+
 /* begin.c: what run and check begin with. */
 struct job;
 struct trainctl_call {

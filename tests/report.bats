@@ -240,6 +240,29 @@ turned() {
 	grep -q 'w1 was killed by signal 9, SIGKILL; ready again after 2.0 s' <<<"$output"
 }
 
+@test "the end: machine or job, why, what next, and the evidence; as records, too" {
+	made
+	report --text | sed -n '/^Machine or job?$/,$p' >text
+	grep -q '^ *Verdict   machine: w0 takes 4.0 times as long for a sample as the median$' text
+	grep -q '^ *worker; it cost 49 s of 1 min 52 s (43%)$' text
+	grep -q '^ *Why   it takes longer to compute: ' text
+	grep -q '^ *Next   trainctl logs w0 -j uneven$' text # it has a solution already
+	grep -q '^  a sample  *2.5 ms  *10 ms  w0  *4.00$' text
+	grep -q '^ *computing  *' text
+	report >records
+	grep -q '^verdict kind=worker machine=1 id=w0 seconds=49.* next=trainctl%20logs%20w0%20-j%20uneven$' records
+	grep -q '^evidence name=sample median=0.0025 worst=0.01 id=w0$' records
+	# The same without a solution; and an id that is no word for a shell.
+	sed -i 's/solution=antdt-nd/solution=none/' state/job.log
+	report --text | grep -q '^ *Next   SOLUTION=pace$'
+	made x 'w0;id'
+	report --text | grep -qF "Next   trainctl logs 'w0;id' -j uneven"
+	# All alike.
+	sed -i '/id=w1 /d; s/w0;id/w0/' state/job.log
+	report --text | grep -q '^ *Verdict   job, no machine: all workers are alike, and busy; training'
+	report --text | grep -q '^ *Next   WORKERS=4$'
+}
+
 @test "records on a pipe, words on a terminal; each where it is asked for" {
 	made
 	report | tail -n 1 | grep -q '^report job=uneven state=done '
@@ -302,6 +325,7 @@ turned() {
 	run -0 report --text
 	[ "${lines[0]}" = "old: not ended after 21 s (it runs, or was killed), 640 samples" ]
 	[[ $output == *"how long it could have taken is not known"* ]]
+	grep -q '^ *Verdict   not known: the log has no measurements of workers$' <<<"$output"
 	printf 'phase name=las' >>state/job.log
 	run -0 report --text
 	[[ $output == *"the log ends in the middle of a line"* ]]
@@ -337,6 +361,9 @@ turned() {
 	run -0 report --text
 	[ "${lines[0]}" = "bad: failed after 6.0 s, by w1, 0 samples" ]
 	[ "${lines[1]}" = "  job fails: w1: status 65 (bad data)" ]
+	grep -q '^ *Verdict   the job failed, by w1$' <<<"$output"
+	grep -q '^ *Why   job fails: w1: status 65 (bad data)$' <<<"$output"
+	grep -q '^ *Next   trainctl logs w1 -j bad$' <<<"$output"
 }
 
 @test "a job while it runs, and when it is done" {

@@ -67,11 +67,14 @@ press() { printf '%b' "$1" >&7; }
 		lines | grep -q '^tiny: done in .* samples'
 		lines | grep -q '^TEST: AUC 0\.[0-9]*, log loss'
 		lines | grep -q "^checkpoint $T/run/state/checkpoints/"
+		lines | grep -q '^ *Verdict   [a-z]'
+		lines | grep -q '^ *Next   [a-zA-Z]'
 		cmp before after
 	done
 	# done is done
 	in_terminal 80 "trainctl run $T/job.env --run-dir $T/run"
 	lines | grep -q '^tiny: done in'
+	lines | grep -q '^ *Verdict   [a-z]'
 }
 
 @test "run: the last row is of the end, and how long it took is what the rows and the report say" {

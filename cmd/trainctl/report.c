@@ -153,7 +153,7 @@ static int take_files(struct account *a, const char *older, const char *path, st
 /* ---- what is wanted ---- */
 
 struct wanted {
-	int records, cluster;
+	int records, only_verdict, cluster;
 	const char *html, *png;
 	const char *older, *path; /* the log */
 	const char *job;          /* the job file that ran */
@@ -192,12 +192,20 @@ static int report_make_all(const struct wanted *w, const struct account *a, stru
 	int result = cost_of(a, &p.cost, err);
 	if (result == 0)
 		result = effect_list(a, &p.effect, &p.effects, err);
+	if (result == 0 && w->records) {
+		report_put_times(a);
+		report_put_nodes(a);
+		report_put_links(a);
+		put_values(a);
+		report_put_verdict(&p);
+		put_report(a);
+	}
 	if (result == 0 && w->html)
 		result = report_html(&p, w->html, err);
 	if (result == 0 && w->png)
 		result = report_png(&p, w->png, err);
-	if (result == 0 && !w->html && !w->png)
-		report_text(&p);
+	if (result == 0 && !w->html && !w->png && !w->records)
+		report_text(&p, w->only_verdict);
 	free(p.effect);
 	return result;
 }
@@ -211,17 +219,19 @@ static int report_job(const struct wanted *w, struct error *err)
 	int result = take_files(a, w->older, w->path, err);
 	if (result == 0 && w->cluster)
 		result = report_cluster(w, a, err);
-	else if (result == 0 && !w->records)
+	else if (result == 0)
 		result = report_make_all(w, a, err);
-	else if (result == 0) {
-		report_put_times(a);
-		report_put_nodes(a);
-		report_put_links(a);
-		put_values(a);
-		put_report(a);
-	}
 	account_free(a);
 	return result;
+}
+
+void trainctl_tell_verdict(const struct dirs *dirs)
+{
+	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX];
+	struct wanted w = {.only_verdict = 1, .path = path, .older = older};
+	dirs_state(dirs, "job.log", path);
+	dirs_state(dirs, "job.log.1", older);
+	report_job(&w, NULL);
 }
 
 int trainctl_report(int argc, char **argv)

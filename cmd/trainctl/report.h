@@ -6,6 +6,7 @@
 #include "account/account.h"
 #include "account/cost.h"
 #include "account/effect.h"
+#include "account/verdict.h"
 #include "base/error.h"
 #include "screen/grid.h"
 
@@ -61,6 +62,7 @@ struct report_row {
 	double share;   /* of the whole time, shown as a bar where there is room; NAN: none */
 	int lost;       /* that time was not for training */
 	const char *text, *why; /* why: "" */
+	const char *label;      /* in place of seconds; NULL: none */
 };
 
 /* Where it is told: on a terminal (report_text.c), or as HTML (report_html.c). */
@@ -70,6 +72,7 @@ struct report_page {
 	void (*words)(void *to, enum report_words kind, const char *text);
 	void (*row)(void *to, const struct report_row *row);
 	void (*table)(void *to, const struct grid *table);
+	int verdict_first;
 	int (*courses)(void *to, const struct report *p, struct error *err); /* over time */
 	void *to;
 };
@@ -77,7 +80,25 @@ struct report_page {
 /* -1: as courses() says. */
 int report_tell(const struct report *p, const struct report_page *page, struct error *err);
 
-void report_text(const struct report *p);
+/* only_verdict: of all of it. */
+void report_text(const struct report *p, int only_verdict);
+
+/* ---- nodes (report_tell.c), and what they say together (report_verdict.c) ---- */
+
+/* Workers and servers that reported, by name, and all that each of them did. */
+struct report_nodes {
+	struct report_node {
+		const struct account_node *node;
+		struct account_point did;
+		double up; /* seconds; 0: not known */
+	} *node;
+	size_t count;
+};
+void report_nodes(const struct account *a, struct report_nodes *out); /* node is to be freed */
+
+/* Verdict, Why, Next, and a table of evidence; the same as records. */
+void report_tell_verdict(const struct report *p, const struct report_page *page);
+void report_put_verdict(const struct report *p);
 
 /* ---- pictures (report_draw.c) ---- */
 

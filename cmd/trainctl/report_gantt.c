@@ -50,7 +50,7 @@ static void fill_bar(struct bar *b, const struct account_node *n, const struct d
 	else {
 		b->share[COMPUTING] = did.compute;
 		b->share[SENDING] = did.comm;
-		b->share[PREPARING] = fmax(did.time - did.compute - did.comm, 0);
+		b->share[PREPARING] = account_rows(&did);
 		b->share[WAITING] = did.wait;
 	}
 	for (int k = 0; k < ELSE; k++)

@@ -119,6 +119,8 @@ static void html_row(void *to, const struct report_row *row)
 	char time[HUMAN_MAX] = "";
 	if (!isnan(row->seconds))
 		human_time(row->seconds, time);
+	if (row->label)
+		snprintf(time, sizeof time, "%s", row->label);
 	fputs(h->rows ? "" : "<table>\n", h->out);
 	h->rows = 1;
 	html_put(h->out, "<tr><td class=\"n\">", time, "</td>");
@@ -226,6 +228,7 @@ int report_html(const struct report *p, const char *path, struct error *err)
 					 .failures = ROWS_MAX,
 					 .others = ROWS_MAX,
 					 .name = 40,
+					 .verdict_first = 1,
 					 .words = html_words,
 					 .row = html_row,
 					 .table = html_table,

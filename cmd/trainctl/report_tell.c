@@ -25,7 +25,7 @@ static void words(const struct teller *t, enum report_words kind, const char *te
 
 static void took(const struct teller *t, double seconds, const char *text)
 {
-	const struct report_row row = {.seconds = seconds, .share = NAN, .text = text, .why = ""};
+	const struct report_row row = {.seconds = seconds, .share = NAN, .text = text, .why = "", .label = NULL};
 	t->page->row(t->page->to, &row);
 }
 
@@ -39,7 +39,7 @@ struct section {
 static void report_tell_happened(const struct teller *t, struct section *s, double at,
 				 const char *text, const char *why)
 {
-	const struct report_row row = {account_seconds_by(t->p->a, at), NAN, 0, text, why};
+	const struct report_row row = {account_seconds_by(t->p->a, at), NAN, 0, text, why, NULL};
 	if (s->count++ == 0)
 		words(t, REPORT_HEADING, s->heading);
 	if (s->count <= s->most)
@@ -134,56 +134,43 @@ static void tell_costs(const struct teller *t)
 			continue;
 		report_cost_words(t->p, kind, text, sizeof text);
 		const struct report_row row = {*order[k], *order[k] / c->seconds,
-					       c->known && kind != COST_TOGETHER, text, ""};
+					       c->known && kind != COST_TOGETHER, text, "", NULL};
 		t->page->row(t->page->to, &row);
 	}
 }
 
 /* ---- workers ---- */
 
-struct worker {
-	const struct account_node *node;
-	double samples, batches, time, wait, speed;
-	double collective; /* seconds in them */
-	double up; /* seconds; 0: not known */
-};
-
 static int report_tell_by_name(const void *a, const void *b)
 {
-	return node_id_compare(((const struct worker *)a)->node->id,
-			       ((const struct worker *)b)->node->id);
+	return node_id_compare(((const struct report_node *)a)->node->id,
+			       ((const struct report_node *)b)->node->id);
+}
+
+static double tell_speed(const struct report_node *n)
+{
+	return n->did.time > 0 ? n->did.samples / n->did.time : 0;
 }
 
 static int by_speed(const void *a, const void *b)
 {
-	double x = ((const struct worker *)a)->speed, y = ((const struct worker *)b)->speed;
+	double x = tell_speed(a), y = tell_speed(b);
 	return (x > y) - (x < y);
 }
 
-/* The workers that have trained, by name; to be freed. NULL: none. */
-static struct worker *list_workers(const struct account *a, size_t *count)
+void report_nodes(const struct account *a, struct report_nodes *out)
 {
-	struct worker *list = calloc(a->nodes + 1, sizeof *list);
-	*count = 0;
-	for (size_t i = 0; list && i < a->nodes; i++) {
+	*out = (struct report_nodes){.node = calloc(a->nodes + 1, sizeof *out->node)};
+	for (size_t i = 0; out->node && i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
-		if (!account_is_worker(n) || n->points < 2)
+		if (n->points < 2 || !(account_is_worker(n) || account_is_server(n)))
 			continue;
-		const struct account_point *first = &n->point[0], *last = &n->point[n->points - 1];
-		struct account_point did = account_between(n, first->at, last->at);
-		struct worker *w = &list[(*count)++];
-		*w = (struct worker){.node = n,
-				     .samples = last->samples - first->samples,
-				     .batches = last->batches - first->batches,
-				     .time = last->time - first->time,
-				     .wait = last->wait - first->wait,
-				     .collective = account_collective(&did),
-				     .up = account_up(n, first->at, last->at)};
-		w->speed = w->time > 0 ? w->samples / w->time : 0;
+		double first = n->point[0].at, last = n->point[n->points - 1].at;
+		out->node[out->count++] = (struct report_node){
+			n, account_between(n, first, last), account_up(n, first, last)};
 	}
-	if (list)
-		qsort(list, *count, sizeof *list, report_tell_by_name);
-	return list;
+	if (out->node)
+		qsort(out->node, out->count, sizeof *out->node, report_tell_by_name);
 }
 
 static const struct grid_column columns[] = {
@@ -203,27 +190,28 @@ static const struct grid_column columns[] = {
 _Static_assert(COLUMNS <= GRID_MAX, "a table has room for all columns");
 
 /* Busy and waiting are parts of the time for which the log saw the worker up. */
-static void report_tell_add_worker(struct grid *table, const struct worker *w, size_t name)
+static void report_tell_add_worker(struct grid *table, const struct report_node *w, size_t name)
 {
+	const struct account_point *d = &w->did;
 	char id[OPTION_ID_MAX], samples[HUMAN_MAX], size[HUMAN_MAX], time[HUMAN_MAX];
 	char speed[HUMAN_MAX], busy[HUMAN_MAX], wait[HUMAN_MAX], restarts[HUMAN_MAX];
 	char collective[HUMAN_MAX] = "", dropped[HUMAN_MAX] = "", host[OPTION_ID_MAX];
-	double batches = w->batches > 0 ? w->batches : NAN, did = w->time + w->collective;
-	double all = fmax(w->up, isnan(w->wait) ? did : did + w->wait);
+	double batches = d->batches > 0 ? d->batches : NAN, sums = account_collective(d);
+	double all = fmax(w->up, d->time + sums + (isnan(d->wait) ? 0 : d->wait));
 	text_name(w->node->id, name, id, sizeof id);
 	text_name(w->node->host, name, host, sizeof host);
-	if (w->collective > 0)
-		human_time(w->collective / batches, collective);
+	if (sums > 0)
+		human_time(sums / batches, collective);
 	if (w->node->stale > 0)
 		human_count((double)w->node->stale, dropped);
 	const char *const cell[] = {
 		id,
-		human_count(w->samples, samples),
-		human_count(w->samples / batches, size),
-		human_time(w->time / batches, time),
-		human_count(w->speed, speed),
-		human_percent(w->time / all, busy),
-		human_percent(w->wait / all, wait),
+		human_count(d->samples, samples),
+		human_count(d->samples / batches, size),
+		human_time(d->time / batches, time),
+		human_count(tell_speed(w), speed),
+		human_percent(d->time / all, busy),
+		human_percent(d->wait / all, wait),
 		human_count((double)w->node->restarts, restarts),
 		collective,
 		dropped,
@@ -235,19 +223,23 @@ static void report_tell_add_worker(struct grid *table, const struct worker *w, s
 
 static void tell_workers(const struct teller *t)
 {
-	size_t count, shown;
-	struct worker *list = list_workers(t->p->a, &count);
+	struct report_nodes all;
+	size_t count = 0, shown;
 	struct grid table;
 	char text[64];
+	report_nodes(t->p->a, &all);
+	for (size_t i = 0; i < all.count; i++)
+		if (account_is_worker(all.node[i].node))
+			all.node[count++] = all.node[i];
 	shown = count;
 	if (count > t->page->workers) {
 		shown = t->page->workers;
-		qsort(list, count, sizeof *list, by_speed);
-		qsort(list, shown, sizeof *list, report_tell_by_name);
+		qsort(all.node, count, sizeof *all.node, by_speed);
+		qsort(all.node, shown, sizeof *all.node, report_tell_by_name);
 	}
 	grid_init(&table, columns, COLUMNS);
 	for (size_t i = 0; i < shown; i++)
-		report_tell_add_worker(&table, &list[i], t->page->name);
+		report_tell_add_worker(&table, &all.node[i], t->page->name);
 	if (count > 0) {
 		words(t, REPORT_HEADING, shown < count ? "The slowest workers" : "Workers");
 		t->page->table(t->page->to, &table);
@@ -256,7 +248,7 @@ static void tell_workers(const struct teller *t)
 	if (shown < count)
 		words(t, REPORT_WORDS, text);
 	grid_free(&table);
-	free(list);
+	free(all.node);
 }
 
 /* ---- what was done, what failed ---- */
@@ -420,6 +412,8 @@ int report_tell(const struct report *p, const struct report_page *page, struct e
 {
 	const struct teller t = {p, page};
 	tell_job(&t);
+	if (page->verdict_first)
+		report_tell_verdict(p, page);
 	tell_could(&t);
 	tell_costs(&t);
 	if (page->courses(page->to, p, err) != 0)
@@ -432,5 +426,7 @@ int report_tell(const struct report *p, const struct report_page *page, struct e
 	tell_turns(&t);
 	tell_effects(&t);
 	tell_failures(&t);
+	if (!page->verdict_first)
+		report_tell_verdict(p, page);
 	return 0;
 }

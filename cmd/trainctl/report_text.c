@@ -52,6 +52,8 @@ static void text_row(void *to, const struct report_row *row)
 	size_t indent = isnan(row->share) ? 16 : 22;
 	if (!isnan(row->seconds))
 		human_time(row->seconds, time);
+	if (row->label)
+		snprintf(time, sizeof time, "%s", row->label);
 	int at = snprintf(first, sizeof first, "  %11s ", time);
 	if (!isnan(row->share))
 		snprintf(first + at, sizeof first - (size_t)at, "%4.*f%%  ",
@@ -177,7 +179,7 @@ static int text_courses(void *to, const struct report *p, struct error *err)
 	return 0;
 }
 
-void report_text(const struct report *p)
+void report_text(const struct report *p, int only_verdict)
 {
 	size_t width = terminal_open() == TERMINAL_NONE ? WIDTH : terminal_width();
 	width = width < WIDTH_MIN ? WIDTH_MIN : width > WIDTH_MAX ? WIDTH_MAX : width;
@@ -192,5 +194,8 @@ void report_text(const struct report *p)
 					 .table = text_table,
 					 .courses = text_courses,
 					 .to = &g};
-	report_tell(p, &page, NULL);
+	if (only_verdict)
+		report_tell_verdict(p, &page);
+	else
+		report_tell(p, &page, NULL);
 }

@@ -52,9 +52,9 @@ void report_cost_words(const struct report *p, enum cost_kind kind, char *out, s
 	const struct cost *c = &p->cost;
 	if (!c->known && kind == COST_OTHER)
 		snprintf(out, max, "training");
-	else if (kind == COST_WAITING && c->slowest != ACCOUNT_NOBODY &&
-		 c->slowest_seconds > 0.5 * c->of[kind])
-		snprintf(out, max, "%s, mostly for %s", cost_text[kind], p->a->node[c->slowest].id);
+	else if (kind == COST_WAITING && c->slowest.seconds > 0.5 * c->of[kind])
+		snprintf(out, max, "%s, mostly for %s", cost_text[kind],
+			 p->a->node[c->slowest.node].id);
 	else
 		snprintf(out, max, "%s", cost_text[kind]);
 	utf8_plain(out);

@@ -211,8 +211,8 @@ static void run_on_row(const struct run_row *row, void *arg)
 		run_draw(row);
 }
 
-/* Prints a record, or its words on a terminal. */
-static void show_summary(const char *text)
+/* Prints a record, or its words on a terminal, and what to do next. */
+static void show_summary(const char *text, const struct dirs *dirs)
 {
 	struct screen_line line[SUMMARY_LINES];
 	struct record r;
@@ -229,6 +229,7 @@ static void show_summary(const char *text)
 	const char *path = record_get(&r, "checkpoint");
 	if (path && path[0])
 		printf("checkpoint %s\n", path);
+	trainctl_tell_verdict(dirs);
 }
 
 static void run_on_progress(const char *what, const char *path, uint64_t done, uint64_t total,
@@ -279,7 +280,7 @@ static int finished_before(const struct job *job, const struct dirs *dirs, int *
 		return 1;
 	fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts it over\n");
 	tell_early(job, dirs, c.ended);
-	show_summary(c.summary);
+	show_summary(c.summary, dirs);
 	*status = c.status;
 	return 1;
 }
@@ -403,7 +404,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 	show_printed();
 	if (record_first(&r, result.summary, strlen(result.summary), NULL) == 0)
 		tell_early(job, dirs, record_get(&r, "ended") ? record_get(&r, "ended") : "");
-	show_summary(result.summary);
+	show_summary(result.summary, dirs);
 	return result.status;
 }
 

@@ -222,6 +222,8 @@ struct account_point account_between(const struct account_node *n, double from, 
 /* Its seconds in collectives with other trainers: communication outside the time of the batches (a
  * worker's communication is inside that time). */
 double account_collective(const struct account_point *did);
+/* Its seconds in batches for getting their rows. */
+double account_rows(const struct account_point *did);
 int account_is_worker(const struct account_node *n);
 int account_is_server(const struct account_node *n); /* or a replica */
 /* Whether phase p of the account is the one in which workers train. */

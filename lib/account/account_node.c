@@ -464,6 +464,11 @@ double account_collective(const struct account_point *did)
 	return besides > 0 ? besides : 0; /* NAN, too */
 }
 
+double account_rows(const struct account_point *did)
+{
+	return did->compute > 0 ? fmax(did->time - did->compute - did->comm, 0) : 0;
+}
+
 /* ---- in and out ---- */
 
 int account_take_node(struct account *a, const struct record *r)

@@ -34,6 +34,13 @@ struct cell {
 	double samples, busy, wait, barrier, collective, first, again, other; /* seconds */
 };
 
+/* A worker, or all of a host. */
+struct suspect {
+	double least;   /* of its workers' waiting, in this window; INFINITY: nobody of it trains */
+	double missing; /* samples a second by which they are slower than the median */
+	double spared;  /* in all windows */
+};
+
 struct sums {
 	const struct account *a;
 	struct cost *cost;
@@ -45,7 +52,9 @@ struct sums {
 	double samples;  /* trained by workers */
 	double together; /* seconds for the trained samples, at the speed of all */
 	double even;     /* at the speed of the median */
-	double *blamed;  /* by worker */
+	struct suspect *alone, *host; /* by worker; by host, whose number is that of its first worker */
+	size_t *host_of;              /* a worker's */
+	double *server;               /* seconds by which a node was the slowest server */
 };
 
 enum cost_kind cost_phase(const struct account *a, int phase)
@@ -137,11 +146,36 @@ static void fill_cell(struct cell *c, const struct account_node *n, const struct
 	c->other = fmax(left - c->busy - wait - in_them, 0);
 }
 
+static double cost_take(double *from, double most)
+{
+	double taken = fmin(*from, fmax(most, 0));
+	*from -= taken;
+	return taken;
+}
+
+/* While a worker starts, or is down, others wait for that: it is no straggler, and if all of them
+ * wait it is no barrier either. */
+static void wait_for_starts(struct sums *s)
+{
+	double first = 0, again = 0;
+	for (size_t i = 0; i < s->workers; i++) {
+		first = fmax(first, s->cell[i].first);
+		again = fmax(again, s->cell[i].again);
+	}
+	for (size_t i = 0; i < s->workers; i++) {
+		struct cell *c = &s->cell[i];
+		c->again += cost_take(&c->wait, again - c->again);
+		c->again += cost_take(&c->barrier, again - c->again);
+		c->first += cost_take(&c->wait, first - c->first);
+		c->first += cost_take(&c->barrier, first - c->first);
+	}
+}
+
 /* How much longer than the median server the slowest one took, in all batches. */
-static double slow_server(const struct sums *s, double from, double to)
+static double slow_server(const struct sums *s, double from, double to, size_t *slowest)
 {
 	size_t count = 0;
-	double batches = 0;
+	double batches = 0, most = -1;
 	for (size_t i = 0; i < s->a->nodes; i++) {
 		const struct account_node *n = &s->a->node[i];
 		if (!account_is_server(n) || n->points < 2)
@@ -150,6 +184,10 @@ static double slow_server(const struct sums *s, double from, double to)
 		if (!(did.batches > 0))
 			continue;
 		s->sorted[count++] = did.time / did.batches;
+		if (did.time / did.batches > most) {
+			most = did.time / did.batches;
+			*slowest = i;
+		}
 		batches = fmax(batches, did.batches);
 	}
 	if (count < 2)
@@ -166,31 +204,52 @@ static double sum_samples(const struct sums *s)
 	return sum;
 }
 
-/* The other workers wait for the working one that waits least itself. */
-static void blame(struct sums *s, double waited)
+/* By how many seconds this window would be shorter if a suspect were as fast as the others: those
+ * would not have waited for it (two that are slow alike spare nothing each), and where nobody waits,
+ * the samples would have taken less time at the speed of all. */
+static void spare_window(const struct sums *s, struct suspect *suspect, const size_t *number,
+			 double done, double all, double median)
 {
-	size_t least = s->workers;
+	size_t critical = 0;
+	double least = INFINITY, second = INFINITY;
+	for (size_t i = 0; i < s->workers; i++) {
+		suspect[i].least = INFINITY;
+		suspect[i].missing = 0;
+	}
 	for (size_t i = 0; i < s->workers; i++) {
 		const struct cell *c = &s->cell[i];
-		if (c->busy > 0 && (least == s->workers ||
-				    c->wait * s->cell[least].busy < s->cell[least].wait * c->busy))
-			least = i;
+		struct suspect *one = &suspect[number ? number[i] : i];
+		if (c->busy > 0)
+			one->least = fmin(one->least, c->wait);
+		if (c->speed > 0)
+			one->missing += c->there * fmax(median - c->speed, 0);
 	}
-	if (least < s->workers)
-		s->blamed[least] += waited;
+	for (size_t i = 0; i < s->workers; i++)
+		if (suspect[i].least < least) {
+			second = least;
+			least = suspect[critical = i].least;
+		} else
+			second = fmin(second, suspect[i].least);
+	for (size_t i = 0; i < s->workers; i++) {
+		double waits = i == critical && !isinf(second) ? second - least : 0;
+		suspect[i].spared += fmax(waits, done / all - done / (all + suspect[i].missing));
+	}
 }
 
 static void add_window(struct sums *s, double from, double to)
 {
 	double all = 0, done = 0, wait = 0, first = 0, again = 0, other = 0, barriers = 0;
+	double rows = 0, busy = 0;
 	double there = 0, collectives = 0;
-	size_t known = 0;
+	size_t known = 0, slowest = 0;
 	for (size_t i = 0; i < s->workers; i++)
 		s->did[i] = account_between(s->worker[i], from, to);
 	double barrier = cost_barrier(s->did, s->workers);
 	double collective = cost_collective(s->did, s->workers);
 	for (size_t i = 0; i < s->workers; i++) {
 		fill_cell(&s->cell[i], s->worker[i], &s->did[i], barrier, collective, from, to);
+		rows += account_rows(&s->did[i]);
+		busy += s->cell[i].busy;
 		all += s->cell[i].there * s->cell[i].speed;
 		there += s->cell[i].there;
 		if (s->cell[i].there > 0 && s->cell[i].speed > 0)
@@ -200,7 +259,9 @@ static void add_window(struct sums *s, double from, double to)
 		s->cost->of[COST_FIRST] += to - from; /* nobody has trained yet */
 		return;
 	}
-	s->even += sum_samples(s) / (reals_median(s->sorted, known) * there);
+	double median = reals_median(s->sorted, known);
+	s->even += sum_samples(s) / (median * there);
+	wait_for_starts(s);
 	for (size_t i = 0; i < s->workers; i++) {
 		const struct cell *c = &s->cell[i];
 		double weight = c->there * c->speed / all;
@@ -215,8 +276,10 @@ static void add_window(struct sums *s, double from, double to)
 	double rest = to - from - done / all;
 	double parts = wait + barriers + collectives + first + again + other;
 	double scale = parts > 0 && rest > 0 ? rest / parts : 0;
-	double server = fmin(slow_server(s, from, to), scale * barriers);
+	double server = fmin(slow_server(s, from, to, &slowest), scale * barriers);
+	s->server[slowest] += server;
 	s->samples += done;
+	s->cost->rows += busy > 0 ? fmin(rows / busy, 1) * done / all : 0;
 	s->together += (to - from) - scale * parts;
 	s->cost->of[COST_WAITING] += scale * wait;
 	s->cost->of[COST_SERVER] += server;
@@ -225,7 +288,8 @@ static void add_window(struct sums *s, double from, double to)
 	s->cost->of[COST_FIRST] += scale * first;
 	s->cost->of[COST_RESTARTS] += scale * again;
 	s->cost->of[COST_OTHER] += scale * other;
-	blame(s, scale * wait);
+	spare_window(s, s->alone, NULL, done, all, median);
+	spare_window(s, s->host, s->host_of, done, all, median);
 }
 
 /* ---- the whole ---- */
@@ -305,6 +369,12 @@ static double cost_counted(const struct sums *s)
 	return part > 0 && part < COUNTED ? part : 1;
 }
 
+static void blame(struct cost_node *worst, size_t node, double seconds)
+{
+	if (seconds > worst->seconds)
+		*worst = (struct cost_node){node, seconds};
+}
+
 static void conclude(struct sums *s)
 {
 	struct cost *cost = s->cost;
@@ -319,11 +389,13 @@ static void conclude(struct sums *s)
 	cost->busy = always + s->together * part;
 	cost->even = always + s->even * part;
 	cost->could = s->samples / (s->together + meeting);
-	for (size_t i = 0; i < s->workers; i++)
-		if (s->blamed[i] > cost->slowest_seconds) {
-			cost->slowest = (size_t)(s->worker[i] - s->a->node);
-			cost->slowest_seconds = s->blamed[i];
-		}
+	for (size_t i = 0; i < s->workers; i++) {
+		size_t node = (size_t)(s->worker[i] - s->a->node);
+		blame(&cost->slowest, node, s->alone[i].spared);
+		blame(&cost->host, node, s->host[i].spared);
+	}
+	for (size_t i = 0; i < s->a->nodes; i++)
+		blame(&cost->server, i, s->server[i]);
 }
 
 static int cost_make(struct sums *s)
@@ -334,12 +406,18 @@ static int cost_make(struct sums *s)
 	s->cell = calloc(room, sizeof *s->cell);
 	s->did = calloc(room, sizeof *s->did);
 	s->sorted = calloc(room, sizeof *s->sorted);
-	s->blamed = calloc(room, sizeof *s->blamed);
-	if (!s->worker || !s->cell || !s->did || !s->sorted || !s->blamed)
+	s->alone = calloc(room, sizeof *s->alone);
+	s->host = calloc(room, sizeof *s->host);
+	s->host_of = calloc(room, sizeof *s->host_of);
+	s->server = calloc(room, sizeof *s->server);
+	if (!s->worker || !s->cell || !s->did || !s->sorted || !s->alone || !s->host ||
+	    !s->host_of || !s->server)
 		return -1;
 	for (size_t i = 0; i < a->nodes; i++)
 		if (account_is_worker(&a->node[i]) && a->node[i].points > 1) {
 			s->worker[s->workers] = &a->node[i];
+			while (strcmp(s->worker[s->host_of[s->workers]]->host, a->node[i].host) != 0)
+				s->host_of[s->workers]++;
 			/* before its first batch a worker has the speed of its first batch */
 			s->cell[s->workers++].speed = cost_first_speed(&a->node[i]);
 		}
@@ -350,7 +428,9 @@ int cost_of(const struct account *a, struct cost *out, struct error *err)
 {
 	struct sums s = {.a = a, .cost = out};
 	*out = (struct cost){
-		.busy = NAN, .even = NAN, .speed = NAN, .could = NAN, .slowest = ACCOUNT_NOBODY};
+		.busy = NAN, .even = NAN, .speed = NAN, .could = NAN,
+		.slowest = {ACCOUNT_NOBODY, 0}, .host = {ACCOUNT_NOBODY, 0},
+		.server = {ACCOUNT_NOBODY, 0}};
 	add_phases(a, out);
 	int result = cost_make(&s);
 	if (result != 0)
@@ -368,6 +448,9 @@ int cost_of(const struct account *a, struct cost *out, struct error *err)
 	free(s.cell);
 	free(s.did);
 	free(s.sorted);
-	free(s.blamed);
+	free(s.alone);
+	free(s.host);
+	free(s.host_of);
+	free(s.server);
 	return result;
 }

@@ -15,7 +15,7 @@
  * Not all waiting is for slower workers: even the slowest worker waits for the servers and the
  * commit.  The wait per batch of the worker that waits least is the cost of the barrier.  The part
  * of it by which the slowest server took longer than the median server is the cost of a slow
- * server.  Trainers that share gradients wait for each other inside their collectives: there, too,
+ * server.  While a worker starts or is down, waiting for it is part of that.  Trainers that share gradients wait for each other inside their collectives: there, too,
  * the shortest time that any trainer spends in them is their cost, and the rest is waiting for
  * slower trainers.
  *
@@ -61,9 +61,12 @@ struct cost {
 	double busy, even;
 	double speed; /* samples a second while workers train */
 	double could; /* the same, of all workers together, barriers and collectives included */
-	/* The worker that others waited for most: it waited least itself. ACCOUNT_NOBODY: none. */
-	size_t slowest;
-	double slowest_seconds; /* of COST_WAITING */
+	double rows;  /* seconds of COST_TOGETHER in which workers get the rows of their batches */
+	/* By how much shorter the job would have been with this one as fast as the others. */
+	struct cost_node {
+		size_t node; /* ACCOUNT_NOBODY: none */
+		double seconds;
+	} slowest, host, server; /* a worker; all workers of its host; a server, of COST_SERVER */
 };
 
 /* What a phase of the account is for; COST_TOGETHER: workers train. */

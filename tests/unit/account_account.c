@@ -2,6 +2,7 @@
 #include "account/account.h"
 #include "account/cost.h"
 #include "account/effect.h"
+#include "account/verdict.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -249,7 +250,7 @@ static void slow_and_fast(void)
 	}
 }
 
-static double sum(const struct cost *c)
+static double sum_of(const struct cost *c)
 {
 	double all = 0;
 	for (int k = 0; k < COST_KINDS; k++)
@@ -270,7 +271,7 @@ static void waiting_is_what_all_together_would_save(void **state)
 	assert_true(c.known);
 	near(c.seconds, 112);
 	near(c.training, 100);
-	near(sum(&c), c.seconds);
+	near(sum_of(&c), c.seconds);
 	near(c.could, 500);
 	near(c.of[COST_TOGETHER], 40); /* 20000 samples at 500 a second */
 	near(c.of[COST_WAITING], 60);
@@ -278,7 +279,7 @@ static void waiting_is_what_all_together_would_save(void **state)
 	near(c.of[COST_ENDING], 2);
 	near(c.busy, 12 + 40);
 	near(c.even, 12 + 40); /* the median of two is their mean */
-	assert_string_equal(a->node[c.slowest].id, "w0");
+	assert_string_equal(a->node[c.slowest.node].id, "w0");
 }
 
 /* Two alike, each of whose batches takes half a second and half a second of waiting. */
@@ -323,8 +324,8 @@ static void a_slow_link_is_in_collectives_and_no_straggler(void **state)
 	near(c.of[COST_BARRIER], 25);
 	near(c.of[COST_OTHER], 0);
 	assert_true(c.of[COST_WAITING] > 5);
-	assert_string_equal(a->node[c.slowest].id, "w1");
-	near(sum(&c), c.seconds);
+	assert_string_equal(a->node[c.slowest.node].id, "w1");
+	near(sum_of(&c), c.seconds);
 	near(c.busy, c.seconds - c.of[COST_WAITING]);
 }
 
@@ -354,7 +355,7 @@ static void a_slower_server_is_a_straggler(void **state)
 	assert_int_equal(cost_of(a, &c, &err), 0);
 	near(c.of[COST_SERVER], 25);
 	near(c.of[COST_BARRIER], 25);
-	near(sum(&c), c.seconds);
+	near(sum_of(&c), c.seconds);
 	near(c.busy, c.seconds - 25);
 }
 
@@ -371,7 +372,7 @@ static void what_does_not_count_was_thrown_away(void **state)
 	assert_int_equal(cost_of(a, &c, &err), 0);
 	near(c.of[COST_TOGETHER], 20);
 	near(c.of[COST_THROWN], 20);
-	near(sum(&c), c.seconds);
+	near(sum_of(&c), c.seconds);
 }
 
 static void a_worker_that_is_down_costs_what_it_could_have_done(void **state)
@@ -397,7 +398,7 @@ static void a_worker_that_is_down_costs_what_it_could_have_done(void **state)
 	assert_int_equal(cost_of(a, &c, &err), 0);
 	near(c.of[COST_RESTARTS], 25); /* half the machines, half the time */
 	near(c.of[COST_TOGETHER], 75);
-	near(sum(&c), c.seconds);
+	near(sum_of(&c), c.seconds);
 }
 
 static void without_measurements_there_are_only_phases(void **state)
@@ -411,7 +412,135 @@ static void without_measurements_there_are_only_phases(void **state)
 	assert_false(c.known);
 	assert_true(isnan(c.busy));
 	near(c.of[COST_OTHER], 20);
-	near(sum(&c), 30);
+	near(sum_of(&c), 30);
+}
+
+/* ---- machine or job ---- */
+
+/* Four workers for 100 s, an iteration a second: time() says which part of it worker i takes for its
+ * 100 samples; then it waits, if there is a barrier. The last two are on another host. */
+static struct verdict judge(double (*time)(int i, double at), int barrier)
+{
+	static struct cost c;
+	double sum[4] = {0}, wait[4] = {0};
+	begin(1000);
+	for (int i = 0; i < 4; i++)
+		for (int k = 0; k < 2; k++)
+			take("event role=worker id=w%d host=h%d kind=%s life=0 at=1010", i, i / 2,
+			     k ? "ready" : "start");
+	for (double at = 1011; at <= 1110; at++)
+		for (int i = 0; i < 4; i++) {
+			char id[] = {'w', (char)('0' + i), '\0'};
+			sum[i] += barrier ? time(i, at) : 1;
+			wait[i] += barrier ? 1 - time(i, at) : 0;
+			double batches = barrier ? at - 1010 : (at - 1010) / time(i, at);
+			series(id, batches, 100 * batches, sum[i], wait[i], at);
+		}
+	take("phase name=stopping at=1110");
+	account_end(a);
+	assert_int_equal(cost_of(a, &c, &err), 0);
+	near(sum_of(&c), c.seconds);
+	return verdict_of(a, &c);
+}
+
+static double one_is_slow(int i, double at)
+{
+	return i == 2 && at < 1060.5 ? 1 : 0.25;
+}
+
+static void the_one_for_which_others_wait_costs_that_time(void **state)
+{
+	(void)state;
+	struct verdict v = judge(one_is_slow, 1);
+	assert_int_equal(v.kind, VERDICT_WORKER);
+	assert_true(v.machine);
+	assert_string_equal(v.id, "w2");
+	near(v.seconds, 0.75 * 50);
+}
+
+/* Where nobody waits, it is what it does not train: 13 of 16 instead of 16 of 16. */
+static double slow_without_barrier(int i, double at)
+{
+	(void)at;
+	return i == 2 ? 4 : 1;
+}
+
+static void without_a_barrier_a_slow_one_costs_what_it_lacks(void **state)
+{
+	(void)state;
+	struct verdict v = judge(slow_without_barrier, 0);
+	assert_int_equal(v.kind, VERDICT_WORKER);
+	assert_string_equal(v.id, "w2");
+	near(v.seconds, 100 * (1 - 13. / 16));
+}
+
+static double a_host_is_slow(int i, double at)
+{
+	(void)at;
+	return i >= 2 ? 1 : 0.25;
+}
+
+static void two_on_a_slow_host_are_the_hosts_fault(void **state)
+{
+	(void)state;
+	struct verdict v = judge(a_host_is_slow, 1);
+	assert_int_equal(v.kind, VERDICT_HOST);
+	assert_string_equal(v.id, "h1");
+	near(v.seconds, 75);
+}
+
+/* One on each host; or another one in each iteration. */
+static double two_are_slow(int i, double at)
+{
+	(void)at;
+	return i % 3 == 0 ? 1 : 0.25;
+}
+
+static void where_several_are_slow_it_is_no_single_machine(void **state)
+{
+	(void)state;
+	struct verdict v = judge(two_are_slow, 1);
+	assert_int_equal(v.kind, VERDICT_TURNS);
+	assert_false(v.machine);
+	assert_string_equal(v.id, "");
+}
+
+static double all_alike(int i, double at)
+{
+	(void)i;
+	(void)at;
+	return 0.9;
+}
+
+static void where_all_are_alike_it_is_the_job(void **state)
+{
+	(void)state;
+	struct verdict v = judge(all_alike, 1);
+	assert_int_equal(v.kind, VERDICT_JOB);
+	near(v.seconds, 90);
+}
+
+/* w1 starts 50 s later, and w0 waits: nobody is slow. */
+static void waiting_for_one_that_starts_is_no_straggler(void **state)
+{
+	(void)state;
+	struct cost c;
+	begin(1000);
+	node("w0", "start", 1010);
+	node("w0", "ready", 1010);
+	node("w1", "start", 1010);
+	series("w0", 1, 100, 0.5, 0, 1010.5);
+	node("w1", "ready", 1060);
+	for (int t = 1; t <= 10; t++) {
+		series("w0", 1 + t, 100 + 100 * t, 0.5 + t, 49.5, 1060 + t);
+		series("w1", t, 100 * t, t, 0, 1060 + t);
+	}
+	take("phase name=stopping at=1070");
+	account_end(a);
+	assert_int_equal(cost_of(a, &c, &err), 0);
+	assert_true(c.of[COST_FIRST] > 48);
+	assert_true(c.slowest.seconds < 2);
+	assert_int_equal(verdict_of(a, &c).kind, VERDICT_AROUND);
 }
 
 /* ---- effects ---- */
@@ -498,6 +627,12 @@ int main(void)
 		TEST(waiting_is_what_all_together_would_save),
 		TEST(what_all_wait_is_no_stragglers_fault),
 		TEST(a_slow_link_is_in_collectives_and_no_straggler),
+		TEST(the_one_for_which_others_wait_costs_that_time),
+		TEST(without_a_barrier_a_slow_one_costs_what_it_lacks),
+		TEST(two_on_a_slow_host_are_the_hosts_fault),
+		TEST(where_several_are_slow_it_is_no_single_machine),
+		TEST(where_all_are_alike_it_is_the_job),
+		TEST(waiting_for_one_that_starts_is_no_straggler),
 		TEST(a_slower_server_is_a_straggler),
 		TEST(what_does_not_count_was_thrown_away),
 		TEST(a_worker_that_is_down_costs_what_it_could_have_done),
