@@ -1,6 +1,6 @@
 # Paceline. `make`, `make check`, `make check-fast`, `make check-all`, `make install PREFIX= DESTDIR=`,
-# `make uninstall`, `make dist`, `make deb`, `make fault`, `make bench`, `make gpu`, `make asan`,
-# `make clang`, `make clang-asan`, `make units`, `make clean`.
+# `make uninstall`, `make dist`, `make deb`, `make fault`, `make bench`, `make evaluation`, `make gpu`,
+# `make asan`, `make clang`, `make clang-asan`, `make units`, `make clean`.
 # BUILD names the build directory, so that several compilers live side by side:
 #   make CC=clang BUILD=build-clang check
 
@@ -85,7 +85,7 @@ CHECK      = make:clang-asan $(CRASHES) $(patsubst %,bats:%,$(filter $(JOBS),$(B
 	     $(patsubst %,bats:%,$(PLAIN) $(filter-out $(1),$(PROGRAM))) $(if $(filter model,$(1)),$(MODELS)) \
 	     pages: $(UNITS:%=clang-asan/unit:%)
 CHECK_ALL  = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(MOSTLY:%=clang-asan/bats:%) \
-	     $(CHECK_FAST) $(MODELS) short:tests/surroundings $(BENCHES:%=short:tests/bench/%) \
+	     $(CHECK_FAST) $(MODELS) short:tests/evaluation/run short:tests/surroundings $(BENCHES:%=short:tests/bench/%) \
 	     $(UNITS:%=asan/unit:%) $(UNITS:%=clang-asan/unit:%)
 
 # ---------------------------------------------------------------------------------------------
@@ -184,6 +184,12 @@ bench: programs
 	@missed=0; for bench in $(BENCHES); do \
 		PACELINE_BIN=$$PWD/$(BUILD)/bin tests/bench/$$bench || [ $$? = 77 ] || missed=1; done; exit $$missed
 
+# The papers' figures, simulated: fills the tables of a page.
+evaluation: $(BUILD)/bin/trainsim
+	PACELINE_BIN=$$PWD/$(BUILD)/bin tests/evaluation/run >$(BUILD)/evaluation
+	tests/evaluation/tables $(BUILD)/evaluation doc/evaluation.md >$(BUILD)/evaluation.md
+	cp $(BUILD)/evaluation.md doc/evaluation.md
+
 # What a card computes, and how fast; elsewhere it says that it did not run.
 gpu:
 	@tests/fault/kernels --card || [ $$? = 77 ]
@@ -216,6 +222,6 @@ deb: dist
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan
 
-.PHONY: all programs units asan clang clang-asan check check-fast check-all fault bench gpu completion install uninstall \
+.PHONY: all programs units asan clang clang-asan check check-fast check-all fault bench evaluation gpu completion install uninstall \
 	dist deb clean FORCE
 .SECONDARY:
