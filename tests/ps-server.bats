@@ -973,7 +973,7 @@ links() {
 	server ps0 --layout d4 --optimizer sgd --lr 1 --sync asp --delay-max 5 --announce by-links \
 		--schedule-log schedules
 	open s ps0.sock
-	links s 'link host=h0 in=1000\nlink host=h1\nlink host=h2\nserver id=ps0 host=h0\nworker id=w0 host=h1\nworker id=w1 host=h1\nworker id=w2 host=h2\n'
+	links s 'link host=h0 in=50\nlink host=h1\nlink host=h2\nserver id=ps0 host=h0\nworker id=w0 host=h1\nworker id=w1 host=h1\nworker id=w2 host=h2\n'
 	answered s '^ok$'
 	[[ $(ask ps0.sock stat) == *" links=3"* ]]
 	links s 'link host=h0\nworker id=w0 host=h7\n'
@@ -1005,9 +1005,9 @@ links() {
 	grep -q '^link host=h2$' first
 	not grep -q 'host=unknown' first
 	run -0 --separate-stderr xfer-sched --margin 25 <state
-	[[ ${lines[0]} == "send id=w2 from=h2 to=h0 start=0 end=1 "* ]]
-	[[ ${lines[1]} == "send id=w3 from=unknown to=h0 start=1 end=3 "* ]]
-	[[ ${lines[2]} == "send id=w1 from=h1 to=h0 start=3 end=53 "* ]]
+	[[ ${lines[0]} == "send id=w2 from=h2 to=h0 start=0 end=20 "* ]]
+	[[ ${lines[1]} == "send id=w3 from=unknown to=h0 start=20 end=60 "* ]]
+	[[ ${lines[2]} == "send id=w1 from=h1 to=h0 start=60 end=1060 "* ]]
 	run ask ps0.sock members
 	[[ $output == *" worker=w1 "*" grant=waits"*" worker=w2 "*" grant=given"*" worker=w3 "*" grant=waits"* ]]
 	hang_up w2
