@@ -287,6 +287,23 @@ two_ranks() {
 	ends_exact 3 w1
 }
 
+@test "all ranks die while the queue saves for a checkpoint: none is made without what they had" {
+	queue
+	replica
+	lead
+	rank w0
+	wait_for '[[ $(ask lead.sock members) == *"worker=w0 "*"state=ended"* ]]'
+	kill -STOP "$SHARDD"
+	start asker ask lead.sock "cut path=$T/cut"
+	wait_for 'test -d cut'
+	kill -9 "$AGENT_w0"
+	wait_for '[[ $(ask lead.sock members) != *"worker=w0 "* ]]'
+	kill -CONT "$SHARDD"
+	ended "$PID"
+	grep -q "^err code=cut.*none is left that could save" asker.out
+	not test -e cut
+}
+
 @test "enough is said while the lead is gone: the next one hears it, and the ranks end alike" {
 	queue --epochs 3
 	replica

@@ -210,6 +210,9 @@ void lead_trainers_cut(struct lead *l, const struct gate_effect *e)
 	c->tolds = e->members;
 	c->writing += e->members;
 	timer_set(c->deadline, SAVED_SECONDS);
+	/* Who was to save may have died while shardd did. */
+	if (e->members == 0 && e->iteration > 0)
+		lead_cut_fail(l, "trainers", "none is left that could save");
 }
 
 void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_effect *e)
