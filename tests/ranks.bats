@@ -113,6 +113,20 @@ alike() {
 	alike second.out w0 w1 w2
 }
 
+@test "ranks: one leaves only when something was trained since it is to: another one may stand still, and die" {
+	ranks_job WORKERS=2
+	begin first
+	wait_for 'came_to 200'
+	kill -STOP "$(trainer_of w0)"
+	wait_for '[ "$(ask run/lead.sock stat | field iteration)" = "$(sleep 0.3; ask run/lead.sock stat | field iteration)" ]'
+	start scale trainctl scale --workers 1 --run-dir "$T/run"
+	wait_for '[ "$(logged "^scale workers=1 ")" = 1 ]'
+	kill -9 "$(trainer_of w0)"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	alike first.out w0
+}
+
 # solved SOLUTION...: each with a job of four, one of which takes 5 ms more for each row: it acts, and all are alike. It
 # restarts nobody: a rank that is on its way back when it is enough has no counts at the end.
 solved() {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define RETRY_SECONDS 1.0
+#define LOOK_SECONDS 0.1 /* between looks whether something was trained */
 #define FAILURES_MAX 3 /* in a row, of a node that joins */
 #define CHANGE_MAX (UINT64_MAX / 2) /* a greater number in a file is none */
 
@@ -226,6 +227,27 @@ void sup_scale_leave(struct sup_node *n)
 	n->number = n->made_number; /* with which it is found if it comes back */
 }
 
+/* Nothing was trained since the change began: so somebody may stand still, which is not found at once. */
+static int scale_stands(struct supervisor *s)
+{
+	double now = clock_mono(), began = clock_epoch() - (now - s->scale.began);
+	if (s->progress.all_done || !(s->progress.stat.last_at < began))
+		return 0;
+	sup_kick_after(s, LOOK_SECONDS);
+	if (now - s->scale.looked >= LOOK_SECONDS) {
+		s->scale.looked = now;
+		sup_ask_stat(s);
+	}
+	return 1;
+}
+
+int sup_scale_holds(const struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	return job_kind(s->job)->sums && n->role == &role_agent && !sup_scale_is_late(s) &&
+	       (sup_trainer_is_last(n) || scale_stands(s));
+}
+
 /* 1: some are still there. */
 static int scale_let_go(struct supervisor *s)
 {
@@ -234,7 +256,7 @@ static int scale_let_go(struct supervisor *s)
 		next = sup_next_of(n);
 		if (!n->leaving)
 			continue;
-		if (n->stage == STAGE_READY && sup_trainer_is_last(n) && !sup_scale_is_late(s)) {
+		if (n->stage == STAGE_READY && sup_scale_holds(n)) {
 			sup_kick_after(s, RETRY_SECONDS);
 			there = 1;
 			continue;

@@ -101,6 +101,7 @@ struct sup_scale {
 	uint64_t change;       /* number of the last one begun, from 1; in the file and in the log */
 	enum scale_logged logged;
 	double began; /* clock_mono(): the change */
+	double looked; /* clock_mono(): whether something was trained since */
 	char reason[SCALE_REASON_MAX];
 	char why[512]; /* why it was not done, or not all of it; "": nothing failed */
 	struct sup_scale_servers servers;
@@ -246,6 +247,9 @@ void sup_scale_servers_begin(struct supervisor *s, int anew);
 void sup_scale_servers_fail(struct supervisor *s);
 /* Whether the change under way takes so long that nothing more is waited for. */
 int sup_scale_is_late(const struct supervisor *s);
+/* Whether a rank that is to leave or to change its host stays for now: all others may stand still, or be
+ * on their way, so that nobody else has what it has learnt. */
+int sup_scale_holds(const struct sup_node *n);
 /* Writes into the file what holds now. -1: it is not on disk yet. */
 int sup_scale_keep(struct supervisor *s, int under_way);
 void sup_scale_leave(struct sup_node *n);

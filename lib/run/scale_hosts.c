@@ -264,9 +264,8 @@ static void scale_hosts_move(struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	size_t to = sup_host_choice(n);
-	if (!sup_node_runs(n) || n->end_wanted ||
-	    (sup_trainer_is_last(n) && !sup_scale_is_late(s)) || to == s->hosts.count || to == n->at ||
-	    (s->hosts.host[n->at].use == HOST_USED && to != n->home))
+	if (!sup_node_runs(n) || n->end_wanted || to == s->hosts.count || to == n->at ||
+	    (s->hosts.host[n->at].use == HOST_USED && to != n->home) || sup_scale_holds(n))
 		return;
 	n->restart.from = clock_mono(); /* its rows are given back, and no shard is held for it */
 	n->uncounted++;

@@ -195,15 +195,18 @@ static int others_live(const struct supervisor *s)
 	return 0;
 }
 
+/* Who was told to leave still gives what it has. */
 int sup_trainers_are_gone(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	int worked = s->checkpoint.latest_iteration > 0;
-	if (!job_kind(s->job)->sums || n->role != &role_agent || s->phases.now != PHASE_RUNNING ||
-	    others_live(s))
+	if (!job_kind(s->job)->sums || n->role != &role_agent || s->phases.now != PHASE_RUNNING)
 		return 0;
-	EACH_OF (other, s, &role_agent)
+	EACH_OF (other, s, &role_agent) {
+		if (other->now.runs && !other->now.doomed)
+			return 0;
 		worked |= other->watch.worked;
+	}
 	return worked;
 }
 
