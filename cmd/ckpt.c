@@ -146,9 +146,13 @@ static void show_foreign(const struct ckpt_manifest *m)
 	record_print(stdout, o);
 	show_files(m);
 	for (size_t i = 0; i < m->saved_count; i++) {
-		record_print(stdout,
-			     RECORD("saved", F("worker", m->saved[i].worker),
-				    m->saved[i].path[0] ? F("path", m->saved[i].path) : F_NONE));
+		const struct ckpt_saved *s = &m->saved[i];
+		char sum[17];
+		snprintf(sum, sizeof sum, "%016" PRIx64, s->sum);
+		record_print(stdout, RECORD("saved", F("worker", s->worker),
+					    s->path[0] ? F("path", s->path) : F_NONE,
+					    s->bytes ? F("bytes", s->bytes) : F_NONE,
+					    s->bytes ? F("sum", sum) : F_NONE));
 	}
 }
 

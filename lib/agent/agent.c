@@ -67,7 +67,7 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 				  .stop = o->stop};
 	a->place = o->spare ? PLACE_NONE : PLACE_KNOWN;
 	boot_id(a->boot);
-	a->save.memory = a->save.resumed = -1;
+	a->save.memory = a->save.resumed = a->save.held.fd = -1;
 	agent_set_size(a, o->batch);
 	shards.owner = a;
 	agent_sums_start(a);

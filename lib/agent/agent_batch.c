@@ -511,6 +511,8 @@ static int agent_batch_hear(struct agent *a, struct error *err)
 	const struct record *r = &a->lead.record;
 	if (record_is(r, "action"))
 		actions_take(&a->actions, r);
+	if (record_is(r, "saved"))
+		return agent_save_hold(a, r, err);
 	if (record_is(r, "save"))
 		return agent_save_due(a, r, err);
 	if (record_is(r, "enough"))

@@ -73,6 +73,7 @@ enum saving { SAVING_OVER, SAVING_CUT, SAVING_GIVE };
 /* A checkpoint that the trainer shall write, or has written. */
 struct save {
 	int is_due; /* the trainer must be told, with the next answer */
+	int only_memory; /* another one saves: this one's state is only held in memory */
 	enum saving told[SAVES_MAX];
 	size_t told_count;
 	uint64_t iteration;
@@ -82,6 +83,7 @@ struct save {
 	int memory;         /* a file in which the trainer may write instead; -1: none */
 	uint64_t length;    /* of the last one that it has written there */
 	int resumed;        /* what it goes on from, in memory; -1: it is on the disk */
+	struct saved_state held; /* what it has written there, until it is known to be a checkpoint */
 	struct saved_files *reading; /* what was saved, while that is being read; NULL: nothing is */
 	int reading_is_old;          /* another checkpoint has become due since */
 };
@@ -309,6 +311,8 @@ int agent_saved(struct agent *a, const struct record *r, struct error *err);
 int agent_save_failed(struct agent *a, const struct record *r, struct error *err);
 /* Nobody waits any more for what is due, or was told, of this kind. */
 void agent_save_over(struct agent *a, enum saving kind);
+/* The lead says that what was saved is a checkpoint: then it is held in memory. */
+int agent_save_hold(struct agent *a, const struct record *r, struct error *err);
 /* save.reading is done. */
 int agent_save_gathered(struct agent *a, struct error *err);
 void agent_save_free(struct agent *a);

@@ -1,7 +1,7 @@
 /*
  * Checkpoints of trainers: the trainer is told a directory, writes its files there, and names them.
- * Or it writes one file into memory, and trains on while a thread puts it into that directory.
- * Length and checksum of each file go to the lead, which records them. After a restart the trainer
+ * Or it writes one file into memory, and trains on while a thread puts it into that directory.  One
+ * that is only to hold its state in memory writes no file.  Length and checksum of each file go to the lead, which records them. After a restart the trainer
  * gets the path, once its files were found undamaged; that of the file in memory, if it is still
  * held.
  */
@@ -27,6 +27,7 @@ void agent_save_free(struct agent *a)
 	saved_files_abandon(a->save.reading);
 	fs_close(&a->save.memory);
 	fs_close(&a->save.resumed);
+	fs_close(&a->save.held.fd);
 	free(a->save.cut);
 	free(a->save.dir);
 	free(a->save.files);
@@ -45,25 +46,49 @@ static void put_resume(const struct agent *a, struct record_out *o, char line[RE
 		record_add(o, "from", a->resume_of);
 }
 
+static void agent_save_keep(struct agent *a, int fd, uint64_t sum)
+{
+	struct saved_memory *kept = &a->options.memory;
+	struct error err = {0};
+	if (ckpt_memory_keep(kept->dir, kept->worker, sum, fd, kept->keeper, &err) == 0)
+		return;
+	log_say(LOG_LEVEL_WARNING, "the checkpoint is on the disk, but not in memory: %s: %s", err.place,
+		err.text);
+	kept->keeper = -1; /* it would make us wait each time, and what it answers may be to this */
+}
+
 /* If it is still held in memory. Then it is held for the next restart, too. */
-static int resume_from_memory(struct agent *a, const struct ckpt_manifest *m,
-			      const struct ckpt_saved *saved, char path[CKPT_PATH_MAX])
+static int resume_from_memory(struct agent *a, const struct ckpt_saved *saved,
+			      char path[CKPT_PATH_MAX])
 {
 	const struct saved_memory *kept = &a->options.memory;
-	const struct ckpt_file *file = ckpt_manifest_file(m, saved->path);
-	struct error err = {0};
-	if (!kept->dir || !file)
+	if (!kept->dir || saved->bytes == 0)
 		return -1;
-	a->save.resumed = ckpt_memory_find(kept->dir, saved->worker, file);
+	a->save.resumed = ckpt_memory_find(kept->dir, saved->worker, saved->bytes, saved->sum);
 	if (a->save.resumed < 0)
 		return -1;
 	words_memory_path(path, CKPT_PATH_MAX, a->save.resumed);
 	log_say(LOG_LEVEL_INFO, "%s goes on from memory", a->options.meter.id);
-	if (strcmp(saved->worker, kept->worker) == 0 && kept->keeper >= 0 &&
-	    ckpt_memory_keep(kept->dir, kept->worker, file->sum, a->save.resumed, kept->keeper,
-			     &err) != 0)
-		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
+	if (strcmp(saved->worker, kept->worker) == 0 && kept->keeper >= 0)
+		agent_save_keep(a, a->save.resumed, saved->sum);
 	return 0;
+}
+
+/* What is held here of this checkpoint. Where replicas sum, all had the same: then another trainer's
+ * will do, too. NULL: nothing. */
+static const struct ckpt_saved *find_held(struct agent *a, const struct ckpt_manifest *m,
+					  const struct ckpt_saved *first, char path[CKPT_PATH_MAX])
+{
+	for (int own = 1; own >= 0; own--) {
+		for (size_t i = 0; i < m->saved_count; i++) {
+			const struct ckpt_saved *s = &m->saved[i];
+			int is_own = strcmp(s->worker, a->options.meter.id) == 0;
+			if (is_own == own && (own || s == first || a->options.replica) &&
+			    resume_from_memory(a, s, path) == 0)
+				return s;
+		}
+	}
+	return NULL;
 }
 
 static int take_resume(struct agent *a, const struct ckpt_manifest *m, struct error *err)
@@ -77,9 +102,11 @@ static int take_resume(struct agent *a, const struct ckpt_manifest *m, struct er
 	const struct ckpt_saved *saved = ckpt_find_saved(m, a->options.meter.id);
 	if (!saved)
 		return 0;
-	if (resume_from_memory(a, m, saved, path) == 0)
+	const struct ckpt_saved *held = find_held(a, m, saved, path);
+	if (held) {
+		saved = held;
 		a->resume = strdup(path);
-	else if (ckpt_check_saved(m, dir, saved, path, sizeof path, err) != 0)
+	} else if (ckpt_check_saved(m, dir, saved, path, sizeof path, err) != 0)
 		return -1;
 	else if (!realpath(path, real))
 		return error_errno(err, ERROR_DATA, path, "can't be found");
@@ -138,10 +165,24 @@ static int to_lead(struct agent *a, const char *path, const char *failed, size_t
 	return result;
 }
 
+/* The trainer's directory, in which nothing of the checkpoint is. */
+static void agent_save_drop_dir(struct agent *a)
+{
+	struct save *s = &a->save;
+	if (!s->only_memory) {
+		rmdir(s->dir);
+		return;
+	}
+	if (fs_remove_tree(s->dir, NULL) == 0)
+		rmdir(s->cut); /* on a host where nobody saves it is empty now */
+}
+
 static int agent_save_give_up(struct agent *a, const char *why, struct error *err)
 {
-	log_say(LOG_LEVEL_WARNING, "%s: the checkpoint %s: %s", a->options.meter.id,
-		a->save.cut ? a->save.cut : "", why);
+	log_say(LOG_LEVEL_WARNING, "%s: the checkpoint %s%s: %s", a->options.meter.id,
+		a->save.cut ? a->save.cut : "", a->save.only_memory ? ", in memory" : "", why);
+	if (a->save.only_memory && a->save.dir)
+		agent_save_drop_dir(a);
 	return to_lead(a, NULL, why, 0, err);
 }
 
@@ -186,16 +227,22 @@ int agent_save_due(struct agent *a, const struct record *r, struct error *err)
 {
 	struct save *s = &a->save;
 	const char *path;
+	uint64_t only_memory = 0;
 	struct error why = {0};
 	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	if (record_text(r, "path", &path, err) != 0 ||
-	    record_u64(r, "iteration", 0, UINT64_MAX, &s->iteration, err) != 0)
+	    record_u64(r, "iteration", 0, UINT64_MAX, &s->iteration, err) != 0 ||
+	    record_u64_opt(r, "memory", 0, 1, &only_memory, err) != 0)
 		return error_wrap(err, a->options.lead);
 	agent_save_over(a, SAVING_CUT);
+	s->only_memory = (int)only_memory;
+	offer_memory(a);
+	if (only_memory &&
+	    (s->memory < 0 || !a->options.memory.dir || a->options.memory.keeper < 0))
+		return to_lead(a, NULL, NULL, 0, err);
 	if (s->told_count + 2 > SAVES_MAX)
 		error_set(&why, ERROR_DATA, NULL, SAVES_OPEN);
 	else if (agent_save_make_dir(a, path, &why) == 0) {
-		offer_memory(a);
 		s->is_due = 1;
 		return WORK_OK;
 	}
@@ -263,7 +310,7 @@ static enum saving agent_save_answered(struct agent *a)
 	return kind;
 }
 
-/* fd: the file in memory; -1: it is at path. */
+/* fd: the file in memory; -1: it is at path. path NULL: it is only held. */
 static int read_files(struct agent *a, const char *path, int fd, struct error *err)
 {
 	struct save *s = &a->save;
@@ -288,7 +335,7 @@ static int read_memory(struct agent *a, const char *name, struct error *err)
 		return error_errno(err, ERROR_DATA, NULL, "the trainer still has the memory mapped");
 	s->length = (uint64_t)st.st_size;
 	s->memory = -1;
-	return read_files(a, name, fd, err);
+	return read_files(a, s->only_memory ? NULL : name, fd, err);
 }
 
 int agent_saved(struct agent *a, const struct record *r, struct error *err)
@@ -301,18 +348,32 @@ int agent_saved(struct agent *a, const struct record *r, struct error *err)
 		return agent_sums_given(a, NULL, err);
 	if (kind == SAVING_OVER)
 		return WORK_OK;
-	if (!path && !name) {
+	if (!name && (!path || a->save.only_memory)) {
 		agent_save_answer_ok(a);
-		rmdir(a->save.dir);
+		agent_save_drop_dir(a);
 		return to_lead(a, NULL, NULL, 0, err);
 	}
 	if ((name ? read_memory(a, name, &why) : read_files(a, path, -1, &why)) == 0) {
 		agent_save_answer_ok(a);
+		if (a->save.only_memory)
+			agent_save_drop_dir(a);
 		return WORK_OK;
 	}
 	error_format(&why, text, sizeof text);
 	agent_refuse(a, "no-file", text);
 	return agent_save_give_up(a, text, err);
+}
+
+int agent_save_hold(struct agent *a, const struct record *r, struct error *err)
+{
+	struct save *s = &a->save;
+	uint64_t iteration;
+	if (record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0)
+		return error_wrap(err, a->options.lead);
+	if (s->held.fd >= 0 && iteration == s->iteration && a->options.memory.keeper >= 0)
+		agent_save_keep(a, s->held.fd, s->held.sum);
+	fs_close(&s->held.fd);
+	return WORK_OK;
 }
 
 /* All files are read. */
@@ -324,7 +385,8 @@ int agent_save_gathered(struct agent *a, struct error *err)
 	size_t len;
 	int memory;
 	free(s->files);
-	int result = saved_files_take(s->reading, name, &s->files, &len, &memory, &why);
+	fs_close(&s->held.fd);
+	int result = saved_files_take(s->reading, name, &s->files, &len, &s->held, &memory, &why);
 	s->reading = NULL;
 	if (s->memory < 0)
 		s->memory = memory;
@@ -333,7 +395,7 @@ int agent_save_gathered(struct agent *a, struct error *err)
 	if (s->reading_is_old)
 		return WORK_OK;
 	if (result == 0)
-		return to_lead(a, name, NULL, len, err);
+		return to_lead(a, a->save.only_memory ? NULL : name, NULL, len, err);
 	error_format(&why, text, sizeof text);
 	return agent_save_give_up(a, text, err);
 }

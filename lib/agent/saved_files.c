@@ -4,7 +4,6 @@
 #include "base/fs.h"
 #include "base/grow.h"
 #include "base/keep.h"
-#include "base/log.h"
 #include "base/thread.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/memory.h"
@@ -34,9 +33,10 @@ struct saved_files {
 	pthread_t thread;
 	int fd; /* readable when the thread is done */
 	struct tree tree;
-	char path[PATH_MAX]; /* the file or directory, as realpath(3) has it */
+	char path[PATH_MAX]; /* the file or directory, as realpath(3) has it; "": neither */
 	int memory;          /* what it is to be; later, what the next one is to be; -1: nothing */
 	struct saved_memory kept;
+	struct saved_state held; /* later */
 	int result;
 	struct error error;
 	atomic_int is_left; /* by the thread, or by who began it: the other one frees */
@@ -57,15 +57,17 @@ static int saved_files_check_name(const struct tree *t, const char *path, struct
 			 CKPT_FILE_NAME_MAX - 1);
 }
 
+/* path NULL: what is held in memory. */
 static int add_line(struct tree *t, const char *path, uint64_t bytes, uint64_t sum,
 		    struct error *err)
 {
 	char text[17];
-	if (++t->files > CKPT_FILES_MAX)
+	if (path && ++t->files > CKPT_FILES_MAX)
 		return error_set(err, ERROR_DATA, path, "more than %d files", CKPT_FILES_MAX);
 	snprintf(text, sizeof text, "%016" PRIx64, sum);
-	struct record_out *o =
-		RECORD("file", F("name", name_of(t, path)), F("bytes", bytes), F("sum", text));
+	struct record_out *o = RECORD(path ? "file" : "held",
+				      path ? F("name", name_of(t, path)) : F_NONE, F("bytes", bytes),
+				      F("sum", text));
 	size_t len = record_end(o, NULL);
 	if (len == 0 || GROW(t->lines, t->room, t->len + len) != 0)
 		return error_set(err, ERROR_OS, path, "out of memory");
@@ -140,6 +142,7 @@ static int sync_above(const char *base, const char *path, struct error *err)
 static void saved_files_free(struct saved_files *s)
 {
 	fs_close(&s->memory);
+	fs_close(&s->held.fd);
 	close(s->fd);
 	free(s);
 }
@@ -164,30 +167,23 @@ int saved_files_fit(const char *load_root, uint64_t bytes)
 	return left == 0 || left / 2 > bytes;
 }
 
-/* Threads that nobody waits for any more must not talk to the keeper at the same time. */
-static void saved_files_keep(struct saved_files *s, uint64_t sum)
-{
-	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
-	struct error err = {0};
-	pthread_mutex_lock(&one);
-	if (!atomic_load(&s->is_left) &&
-	    ckpt_memory_keep(s->kept.dir, s->kept.worker, sum, s->memory, s->kept.keeper, &err) !=
-		    0)
-		log_say(LOG_LEVEL_WARNING,
-			"the checkpoint is on the disk, but not in memory: %s: %s", err.place,
-			err.text);
-	pthread_mutex_unlock(&one);
-}
-
-/* From memory to the disk. Then there is memory for the next time, if it can be had. */
+/* To the disk, unless it is only to be held. Then there is memory for the next time, if it can be
+ * had. */
 static int saved_files_write(struct saved_files *s)
 {
-	uint64_t bytes, sum;
-	if (ckpt_copy_file(s->memory, "memory", s->path, &bytes, &sum, &s->error) != 0 ||
-	    add_line(&s->tree, s->path, bytes, sum, &s->error) != 0)
+	char path[64];
+	uint64_t bytes, *sum = &s->held.sum;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", s->memory);
+	if (s->path[0] ? ckpt_copy_file(s->memory, "memory", s->path, &bytes, sum, &s->error) != 0 ||
+				 add_line(&s->tree, s->path, bytes, *sum, &s->error) != 0
+		       : ckpt_sum_file(path, 0, &bytes, sum, &s->error) != 0)
 		return -1;
-	if (s->kept.dir && s->kept.keeper >= 0)
-		saved_files_keep(s, sum);
+	if (s->kept.dir && s->kept.keeper >= 0) {
+		if (add_line(&s->tree, NULL, bytes, *sum, &s->error) != 0)
+			return -1;
+		s->held.fd = s->memory;
+		s->memory = -1;
+	}
 	fs_close(&s->memory);
 	if (saved_files_fit(s->kept.load_root, bytes))
 		s->memory = keep_new(CKPT_MEMORY_STATE, NULL);
@@ -204,9 +200,9 @@ static void *saved_files_gather(void *saved_files)
 	uint64_t one = 1;
 	s->result = s->memory >= 0 ? saved_files_write(s)
 				   : saved_files_add(&s->tree, s->path, &s->error);
-	if (s->result == 0)
+	if (s->result == 0 && s->path[0])
 		s->result = sync_above(s->tree.base, s->path, &s->error);
-	if (s->result == 0 && s->tree.files == 0)
+	if (s->result == 0 && s->path[0] && s->tree.files == 0)
 		s->result = error_set(&s->error, ERROR_DATA, s->path, "has no file");
 	if (write(s->fd, &one, sizeof one) < 0) /* an eventfd of ours takes it */
 		s->result = error_errno(&s->error, ERROR_OS, s->path, "eventfd");
@@ -252,11 +248,12 @@ int saved_files_start(struct saved_files **out, const char *cut, const char *dir
 	struct saved_files *s = calloc(1, sizeof *s);
 	if (!s) {
 		fs_close(&memory);
-		return error_set(err, ERROR_OS, path, "out of memory");
+		return error_set(err, ERROR_OS, cut, "out of memory");
 	}
 	s->memory = memory;
+	s->held.fd = -1;
 	s->kept = *kept;
-	if (saved_files_find(s, cut, dir, path, err) != 0 ||
+	if ((path && saved_files_find(s, cut, dir, path, err) != 0) ||
 	    saved_files_start_thread(s, err) != 0) {
 		fs_close(&memory);
 		free(s);
@@ -272,7 +269,7 @@ int saved_files_fd(const struct saved_files *s)
 }
 
 int saved_files_take(struct saved_files *s, char name[CKPT_FILE_NAME_MAX], char **lines, size_t *len,
-		     int *memory, struct error *err)
+		     struct saved_state *held, int *memory, struct error *err)
 {
 	pthread_join(s->thread, NULL);
 	int result = s->result;
@@ -283,8 +280,9 @@ int saved_files_take(struct saved_files *s, char name[CKPT_FILE_NAME_MAX], char 
 	if (result != 0)
 		free(s->tree.lines);
 	*memory = result == 0 ? s->memory : -1;
+	*held = (struct saved_state){result == 0 ? s->held.fd : -1, s->held.sum};
 	if (result == 0)
-		s->memory = -1;
+		s->memory = s->held.fd = -1;
 	saved_files_free(s);
 	return result;
 }

@@ -50,6 +50,7 @@ struct ckpt_file {
 struct ckpt_saved {
 	char worker[CKPT_NAME_MAX];
 	char path[CKPT_FILE_NAME_MAX]; /* a file or directory, as a file's name; "": nothing */
+	uint64_t bytes, sum; /* of one file that was held in memory where it ran; bytes 0: of none */
 };
 
 /* ckpt_manifest_start() and ckpt_manifest_read() fill it, whatever it held before. After either,
@@ -92,6 +93,8 @@ int ckpt_set_base(struct ckpt_manifest *m, const char *dir, const char *base, st
 /* For a foreign checkpoint: what this trainer has saved; path NULL: nothing. */
 int ckpt_add_saved(struct ckpt_manifest *m, const char *worker, const char *path,
 		   struct error *err);
+/* What the trainer entered last holds in memory: a record with bytes= and sum=. */
+int ckpt_add_held(struct ckpt_manifest *m, const struct record *r, struct error *err);
 /* Enters a file that is in dir already (shards): sums it and calls fsync. */
 int ckpt_add_file(struct ckpt_manifest *m, const char *dir, const char *name, struct error *err);
 /* Copies the file at path to dir/name (name NULL: the last part of path), calls fsync and enters

@@ -4,6 +4,7 @@
  *     checkpoint version=1 job=adult iteration=120 incarnation=0 at=1700000000.5 epoch=1\n
  *     file name=part-0 bytes=8123 sum=0123456789abcdef\n
  *     saved worker=w0 path=w0/model.pt\n   only with kind=foreign in the first line
+ *     saved worker=w1 bytes=9123 sum=fedcba9876543210\n   held in memory only
  *     end sum=...\n        XXH3 of every byte before its digits
  */
 #include "ckpt/ckpt.h"
@@ -123,6 +124,7 @@ int ckpt_add_saved(struct ckpt_manifest *m, const char *worker, const char *path
 	struct ckpt_saved *s = &m->saved[m->saved_count++];
 	memcpy(s->worker, worker, strlen(worker) + 1);
 	memcpy(s->path, path ? path : "", path ? strlen(path) + 1 : 1);
+	s->bytes = 0;
 	return 0;
 }
 
@@ -263,6 +265,14 @@ const struct ckpt_file *ckpt_manifest_file(const struct ckpt_manifest *m, const 
 	return NULL;
 }
 
+static void manifest_add_size(struct record_out *o, uint64_t bytes, uint64_t sum)
+{
+	char text[17];
+	snprintf(text, sizeof text, "%016" PRIx64, sum);
+	record_add_u64(o, "bytes", bytes);
+	record_add(o, "sum", text);
+}
+
 /* Writes the whole text into text[TEXT_ROOM()]; returns its length. */
 static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 {
@@ -285,12 +295,9 @@ static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 	}
 	size_t len = record_end(&o, NULL);
 	for (size_t i = 0; i < m->count; i++) {
-		char sum[17];
-		snprintf(sum, sizeof sum, "%016" PRIx64, m->file[i].sum);
 		record_begin(&o, text + len, CKPT_FILE_LINE_MAX, "file");
 		record_add(&o, "name", m->file[i].name);
-		record_add_u64(&o, "bytes", m->file[i].bytes);
-		record_add(&o, "sum", sum);
+		manifest_add_size(&o, m->file[i].bytes, m->file[i].sum);
 		len += record_end(&o, NULL);
 	}
 	for (size_t i = 0; i < m->saved_count; i++) {
@@ -298,6 +305,8 @@ static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 		record_add(&o, "worker", m->saved[i].worker);
 		if (m->saved[i].path[0])
 			record_add(&o, "path", m->saved[i].path);
+		if (m->saved[i].bytes > 0)
+			manifest_add_size(&o, m->saved[i].bytes, m->saved[i].sum);
 		len += record_end(&o, NULL);
 	}
 	memcpy(text + len, END_PREFIX, sizeof END_PREFIX);
@@ -390,21 +399,34 @@ static int manifest_take_head(struct ckpt_manifest *m, const struct record *r, s
 	return 0;
 }
 
+static int read_size(const struct record *r, uint64_t least, uint64_t *bytes, uint64_t *sum,
+		     struct error *err)
+{
+	return record_u64(r, "bytes", least, INT64_MAX, bytes, err) != 0
+		       ? -1
+		       : manifest_read_sum(r, "sum", sum, err);
+}
+
+int ckpt_add_held(struct ckpt_manifest *m, const struct record *r, struct error *err)
+{
+	struct ckpt_saved *s = &m->saved[m->saved_count - 1];
+	return read_size(r, 1, &s->bytes, &s->sum, err);
+}
+
 static int take_saved(struct ckpt_manifest *m, const struct record *r, struct error *err)
 {
 	const char *worker;
-	return record_text(r, "worker", &worker, err) != 0
-		       ? -1
-		       : ckpt_add_saved(m, worker, record_get(r, "path"), err);
+	if (record_text(r, "worker", &worker, err) != 0 ||
+	    ckpt_add_saved(m, worker, record_get(r, "path"), err) != 0)
+		return -1;
+	return record_get(r, "bytes") ? ckpt_add_held(m, r, err) : 0;
 }
 
 int ckpt_add_line(struct ckpt_manifest *m, const struct record *r, struct error *err)
 {
 	const char *name;
 	uint64_t bytes, sum = 0;
-	if (record_text(r, "name", &name, err) != 0 ||
-	    record_u64(r, "bytes", 0, INT64_MAX, &bytes, err) != 0 ||
-	    manifest_read_sum(r, "sum", &sum, err) != 0)
+	if (record_text(r, "name", &name, err) != 0 || read_size(r, 0, &bytes, &sum, err) != 0)
 		return -1;
 	return ckpt_add(m, name, bytes, sum, err);
 }

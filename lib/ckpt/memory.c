@@ -179,18 +179,18 @@ int ckpt_memory_keep(const char *dir, const char *worker, uint64_t sum, int fd, 
 	return 0;
 }
 
-int ckpt_memory_find(const char *dir, const char *worker, const struct ckpt_file *file)
+int ckpt_memory_find(const char *dir, const char *worker, uint64_t bytes, uint64_t sum)
 {
 	char path[CKPT_PATH_MAX], name[STATE_NAME_MAX], held[64];
-	uint64_t bytes, sum;
-	state_name(worker, file->sum, name);
+	uint64_t is_bytes, is_sum;
+	state_name(worker, sum, name);
 	if (access(dir, F_OK) != 0 || fs_is_ours(dir, NULL) != 0 ||
 	    fs_join(path, sizeof path, dir, name, NULL) != 0)
 		return -1;
 	int fd = keep_open(path, CKPT_MEMORY_STATE);
 	snprintf(held, sizeof held, "/proc/self/fd/%d", fd);
-	if (fd >= 0 && ckpt_sum_file(held, 0, &bytes, &sum, NULL) == 0 && bytes == file->bytes &&
-	    sum == file->sum)
+	if (fd >= 0 && ckpt_sum_file(held, 0, &is_bytes, &is_sum, NULL) == 0 && is_bytes == bytes &&
+	    is_sum == sum)
 		return fd;
 	if (fd >= 0)
 		close(fd);

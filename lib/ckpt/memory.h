@@ -36,7 +36,7 @@ uint32_t ckpt_memory_use(struct ckpt *c, const char *dir);
  * of what it holds. sum: of the file. fd stays the caller's. */
 int ckpt_memory_keep(const char *dir, const char *worker, uint64_t sum, int fd, int keeper,
 		     struct error *err);
-/* A descriptor of what is held for this worker, if it is this file of a checkpoint; else -1. */
-int ckpt_memory_find(const char *dir, const char *worker, const struct ckpt_file *file);
+/* A descriptor of what is held for this worker, if it is of this length and sum; else -1. */
+int ckpt_memory_find(const char *dir, const char *worker, uint64_t bytes, uint64_t sum);
 
 #endif

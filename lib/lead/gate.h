@@ -267,6 +267,8 @@ void gate_finish(struct gate *g, uint64_t token);
  * the request, and then calls gate_cut_over(). */
 void gate_cut(struct gate *g, uint64_t token);
 void gate_cut_over(struct gate *g);
+/* Call before that, if the cut is a checkpoint now: those who have saved for it are told. */
+void gate_cut_saved(struct gate *g);
 /* With replicas: the one that was asked to write has forked. Until then, or until the cut is over,
  * nothing is settled: the replica's next step must not be in the cut. */
 void gate_cut_forked(struct gate *g);
@@ -358,7 +360,8 @@ enum gate_effect_kind {
 	GATE_THROW,   /* worker, generation: staged pushes up to it */
 	GATE_SAVE,    /* ask shardd to save */
 	GATE_CUT,     /* iteration: every part forks behind the last apply; or one replica; or
-			 member[members] are told by `save` in their answers */
+			 member[members] are told by `save` in their answers: where replicas sum for
+			 them, the first to save, and the others to hold their states in memory */
 	GATE_SUM,     /* to[tos]: round, iteration, check, member[members] */
 	GATE_FILL,    /* replica: round, from the replica `from`, which is at iteration */
 	GATE_STILL,   /* nothing is with the parts or shardd, nor will be until gate_go_on() */
@@ -366,6 +369,8 @@ enum gate_effect_kind {
 	GATE_QUIT     /* the lead must end; fields: why; "": the incarnation, or the term, is not in
 			 force any more */
 };
+
+enum gate_saves { GATE_SAVES_NOT, GATE_SAVES_FILES, GATE_SAVES_MEMORY };
 
 struct gate_line {
 	char worker[OPTION_ID_MAX];
@@ -379,7 +384,8 @@ struct gate_effect {
 	uint64_t token;
 	int ok;
 	const char *code; /* of a refusal */
-	int save;         /* this answer tells `worker` of the cut of iteration `iteration` */
+	enum gate_saves save; /* this answer tells `worker` of the cut of iteration `iteration` */
+	uint64_t saved; /* not 0: and that the cut of the iteration before this number is a checkpoint */
 	uint64_t attempt; /* not 0: and to give its state of that iteration, under this number */
 	int enough;       /* this answer tells a worker that no iteration begins any more */
 	char fields[192]; /* behind `ok`, or the text for people */

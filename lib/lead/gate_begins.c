@@ -65,10 +65,13 @@ void begins_tell(struct gate *g, struct worker *w)
 		return;
 	if (g->enough && !w->knows_enough)
 		w->knows_enough = e->enough = 1;
+	e->saved = w->owes_saved;
+	w->owes_saved = 0;
 	if (!w->owes_save)
 		return;
-	w->owes_save = 0;
-	e->save = 1;
+	w->told_cut = g->cut_iteration + 1;
+	e->save = w->owes_save;
+	w->owes_save = GATE_SAVES_NOT;
 	e->iteration = g->cut_iteration;
 	snprintf(e->worker, sizeof e->worker, "%s", w->id);
 }
@@ -213,7 +216,7 @@ void begins_saved(struct gate *g)
 	{
 		if (!is_told(w))
 			continue;
-		w->owes_save = 1;
+		w->owes_save = GATE_SAVES_FILES;
 		snprintf(e->member[n].worker, sizeof e->member[n].worker, "%s", w->id);
 		e->member[n++].generation = w->generation;
 	}
@@ -339,7 +342,9 @@ void begins_out(struct gate *g, struct worker *w, const char *why)
 	if (w->begin_token)
 		effect_err(g, w->begin_token, "fenced", "%s", why);
 	w->begin_token = 0;
-	w->owes_save = w->knows_enough = 0;
+	w->owes_save = GATE_SAVES_NOT;
+	w->told_cut = w->owes_saved = 0;
+	w->knows_enough = 0;
 	w->batch = (struct gate_batch){0};
 	if (is_beginner(w) && w->samples && !g->finished && !g->lost[0])
 		snprintf(g->lost, sizeof g->lost, "%s", w->id);
@@ -357,6 +362,14 @@ void begins_trained(struct gate *g, const struct worker *w, uint64_t generation)
 /* Those who were not told of the cut yet need not hear of it any more. */
 void begins_cut_over(struct gate *g)
 {
+	for (struct worker *w = g->workers; w; w = w->hh.next) {
+		w->owes_save = GATE_SAVES_NOT;
+		w->told_cut = 0;
+	}
+}
+
+void gate_cut_saved(struct gate *g)
+{
 	for (struct worker *w = g->workers; w; w = w->hh.next)
-		w->owes_save = 0;
+		w->owes_saved = w->told_cut;
 }

@@ -109,7 +109,9 @@ struct worker {
 	uint64_t begin_token; /* 0: none waits */
 	struct gate_batch batch; /* of the begin that waits */
 	int voids; /* its last push was answered with actions: a begin before that is void */
-	int owes_save;        /* its next answer must tell it of the cut */
+	enum gate_saves owes_save; /* its next answer must tell it of the cut */
+	uint64_t told_cut, owes_saved; /* iteration + 1 of the cut that it was told of; of one that is
+					* a checkpoint now, as its next answer must tell it. 0: none */
 	/* the same, with replicas */
 	uint64_t version; /* where its state is, as it joins: see gate_state() */
 	int is_due;       /* it was told how to get the state, and is to join with that */

@@ -358,7 +358,7 @@ void gate_end(struct gate *g, const struct gate_who *who)
 	} else if (w) {
 		begins_again(g, w);
 		uint64_t samples = w->samples;
-		int owes_save = w->owes_save;
+		enum gate_saves owes_save = w->owes_save;
 		uint64_t version = w->state == WORKER_ACTIVE ? g->applied : w->version;
 		w->samples = 0; /* what it trained is not lost: it stays until the job's end */
 		worker_out(g, w, "it ended");

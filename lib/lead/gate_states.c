@@ -367,7 +367,23 @@ int states_may_cut(struct gate *g)
 	return 0;
 }
 
-/* All are alike: one of those who know of no later iteration saves. */
+static void states_save(struct gate *g, struct gate_effect *e, struct worker *w, enum gate_saves how)
+{
+	struct order_member *m = &e->member[e->members];
+
+	for (size_t i = 0; i < e->members; i++) {
+		if (strcmp(e->member[i].replica, g->replica[w->replica].name) == 0)
+			return; /* one for each host */
+	}
+	w->owes_save = how;
+	memcpy(m->worker, w->id, sizeof m->worker);
+	snprintf(m->replica, sizeof m->replica, "%s", g->replica[w->replica].name);
+	m->generation = w->generation;
+	e->members++;
+}
+
+/* All are alike: one of those who know of no later iteration saves. On each other host one of them
+ * holds its state in memory, so that hosts need not read what was saved. */
 void states_saved(struct gate *g)
 {
 	struct gate_effect *e = effect_add(g, GATE_CUT);
@@ -375,7 +391,7 @@ void states_saved(struct gate *g)
 
 	g->cut = CUT_WRITING;
 	g->cut_iteration = g->applied;
-	if (!e || !(e->member = calloc(1, sizeof *e->member))) {
+	if (!e || !(e->member = calloc(HASH_COUNT(g->workers) + 1, sizeof *e->member))) {
 		g->failed = 1;
 		return;
 	}
@@ -386,10 +402,11 @@ void states_saved(struct gate *g)
 	}
 	if (!first)
 		return;
-	first->owes_save = 1;
-	memcpy(e->member->worker, first->id, sizeof first->id);
-	e->member->generation = first->generation;
-	e->members = 1;
+	states_save(g, e, first, GATE_SAVES_FILES);
+	for (struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->waiting)
+			states_save(g, e, w, GATE_SAVES_MEMORY);
+	}
 	if (!first->end_token)
 		return;
 	effect_ok(g, first->end_token, NULL, "wait=1");

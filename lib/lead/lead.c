@@ -102,6 +102,8 @@ static void lead_answer(struct lead *l, const struct gate_effect *e)
 		request_err(rq, e->code, "%s", e->fields);
 		return;
 	}
+	if (e->saved)
+		request_put_record(rq, RECORD("saved", F("iteration", e->saved - 1)));
 	if (e->save)
 		lead_trainers_tell(l, rq, e);
 	if (e->attempt)

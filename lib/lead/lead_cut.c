@@ -175,6 +175,8 @@ static void lead_cut_over(struct lead *l)
 
 	if (c->failed)
 		log_say(LOG_LEVEL_ERROR, "checkpoint %s: %s", c->dir, c->why);
+	else
+		gate_cut_saved(l->gate);
 	lead_cut_answer(l, c->failed ? c->why : NULL);
 	c->busy = 0;
 	lead_trainers_forget(l);

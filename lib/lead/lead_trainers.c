@@ -5,7 +5,7 @@
  * A member that goes before it has saved fails the checkpoint; the others are waited for all the
  * same, so that the directory is not removed under them.  Where one takes too long it stays:
  * without a manifest it is no checkpoint.  Of members whose gradients replicas sum only one is told,
- * as they are all alike.
+ * as they are all alike, and one on each other host, to hold its own state in memory.
  *
  * Such members also give their state to others; here are the deadlines of that.
  */
@@ -31,7 +31,7 @@
 struct told {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation;
-	int answered;
+	int answered, only_memory; /* only_memory: the cut needs nothing of it */
 	char *path;  /* what it saved; NULL: nothing */
 	char *files; /* lines `file name= bytes= sum=`; NULL: none */
 	size_t files_len;
@@ -81,6 +81,17 @@ const char *lead_trainers_boot(const struct lead *l)
 	return l->trainers == TRAINERS_HERE ? l->boot : "";
 }
 
+/* It has not saved, and will not. */
+static void lead_trainers_fail(struct lead *l, struct told *t, const char *why)
+{
+	t->answered = 1;
+	if (t->only_memory)
+		log_say(LOG_LEVEL_WARNING, "%s does not hold its state in memory: %.200s", t->worker,
+			why);
+	else
+		lead_cut_fail(l, t->worker, why);
+}
+
 /* ---- beginning ---- */
 
 static void lead_trainers_on_deadline(void *lead)
@@ -92,8 +103,8 @@ static void lead_trainers_on_deadline(void *lead)
 	for (size_t i = 0; i < c->tolds; i++) {
 		if (c->told[i].answered)
 			continue;
-		c->told[i].answered = c->is_left = 1;
-		lead_cut_fail(l, c->told[i].worker, "has not saved in 1800 s");
+		c->is_left = 1;
+		lead_trainers_fail(l, &c->told[i], "has not saved in 1800 s");
 		late++;
 	}
 	while (late-- > 0)
@@ -206,6 +217,7 @@ void lead_trainers_cut(struct lead *l, const struct gate_effect *e)
 	for (size_t i = 0; i < e->members; i++) {
 		memcpy(c->told[i].worker, e->member[i].worker, sizeof c->told[i].worker);
 		c->told[i].generation = e->member[i].generation;
+		c->told[i].only_memory = l->options.sums && i > 0;
 	}
 	c->tolds = e->members;
 	c->writing += e->members;
@@ -217,7 +229,9 @@ void lead_trainers_cut(struct lead *l, const struct gate_effect *e)
 
 void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_effect *e)
 {
-	request_put_record(rq, RECORD("save", F("path", l->cut.dir), F("iteration", e->iteration)));
+	request_put_record(rq,
+			   RECORD("save", F("path", l->cut.dir), F("iteration", e->iteration),
+				  e->save == GATE_SAVES_MEMORY ? F("memory", 1) : F_NONE));
 }
 
 /* ---- answers ---- */
@@ -323,8 +337,7 @@ void lead_trainers_look(struct lead *l)
 		struct told *t = &c->told[i];
 		if (t->answered || gate_is_member(l->gate, t->worker, t->generation))
 			continue;
-		t->answered = 1;
-		lead_cut_fail(l, t->worker, "left before it had saved");
+		lead_trainers_fail(l, t, "left before it had saved");
 		gone++;
 	}
 	while (gone-- > 0)
@@ -373,7 +386,7 @@ void lead_on_saved(struct request *rq, void *lead)
 	}
 	t->answered = 1;
 	if (failed)
-		lead_cut_fail(l, who.worker, why ? why : "could not save");
+		lead_trainers_fail(l, t, why ? why : "could not save");
 	else if (lead_trainers_keep(t, record_get(r, "path"), request_payload(rq)) != 0)
 		lead_cut_fail(l, who.worker, "out of memory");
 	request_ok(rq, NULL);
@@ -404,7 +417,9 @@ static int add_told(struct ckpt_manifest *m, const struct told *t, struct record
 	if (ckpt_add_saved(m, t->worker, t->path, err) != 0)
 		return error_wrap(err, t->worker);
 	while ((got = t->files ? record_next(&walk, r, err) : RECORD_END) == RECORD_ONE) {
-		if (record_is(r, "file") && lead_trainers_add_file(m, t->worker, r, err) != 0)
+		if (record_is(r, "held") ? ckpt_add_held(m, r, err) != 0
+					 : record_is(r, "file") &&
+						   lead_trainers_add_file(m, t->worker, r, err) != 0)
 			return error_wrap(err, t->worker);
 	}
 	return got == RECORD_END ? 0 : error_wrap(err, t->worker);
@@ -417,7 +432,7 @@ int lead_trainers_files(struct lead *l, struct ckpt_manifest *m, struct error *e
 	int result = r ? 0 : error_set(err, ERROR_OS, c->dir, "out of memory");
 
 	for (size_t i = 0; result == 0 && i < c->tolds; i++) {
-		if (l->options.sums && !c->told[i].path)
+		if (l->options.sums && !c->told[i].path && !c->told[i].only_memory)
 			result = error_set(err, ERROR_DATA, c->told[i].worker,
 					   "has saved nothing, and nobody else was asked");
 		else

@@ -940,6 +940,13 @@ class _Dict:
         self._values.update(state)
 
 
+class _Own(Dict[str, Any]):
+    """Whoever wants a deep copy gets the thing itself."""
+
+    def __deepcopy__(self, memo: Any) -> "_Own":
+        return self
+
+
 class _Random:
     """The random numbers of this process: those of Python, numpy, torch and its cards, as far as they
     are in use."""
@@ -1045,7 +1052,8 @@ class _State:
 
             # What a state_dict() holds beside tensors is the script's own business, and its own file.
             state = torch.load(path, map_location="cpu", weights_only=False)
-        self.put(state, path)
+        # Nobody else has it, so what an optimizer needs not be copied once more.
+        self.put({name: _Own(some) if type(some) is dict else some for name, some in state.items()}, path)
 
     def put(self, state: Mapping[str, Any], path: str = "a copy") -> None:
         for name, thing in self._objects().items():

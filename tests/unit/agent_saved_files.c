@@ -75,12 +75,13 @@ static void test_files_are_told_once_they_are_on_the_disk(void **state)
 	char name[CKPT_FILE_NAME_MAX], *lines;
 	struct error err;
 	size_t len;
+	struct saved_state held;
 	int memory;
 	(void)state;
 	assert_int_equal(poll(&p, 1, 0), 0);
 	answer_all();
 	assert_int_equal(poll(&p, 1, -1), 1);
-	assert_int_equal(saved_files_take(s, name, &lines, &len, &memory, &err), 0);
+	assert_int_equal(saved_files_take(s, name, &lines, &len, &held, &memory, &err), 0);
 	assert_int_equal(memory, -1);
 	assert_string_equal(name, "w0/state");
 	assert_true(len > 0 && strstr(lines, "bytes=7") != NULL);
@@ -119,13 +120,21 @@ static int saved_fd(int memory, const struct saved_memory *kept, struct ckpt_fil
 	char name[CKPT_FILE_NAME_MAX], *lines = NULL;
 	struct record r;
 	struct saved_files *s;
+	struct saved_state held;
 	size_t len;
 	answer_all();
 	assert_int_equal(saved_files_start(&s, scratch, dir, "state", memory, kept, err), 0);
 	struct pollfd p = {.fd = saved_files_fd(s), .events = POLLIN};
 	assert_int_equal(poll(&p, 1, -1), 1);
-	if (saved_files_take(s, name, &lines, &len, fd, err) != 0)
+	if (saved_files_take(s, name, &lines, &len, &held, fd, err) != 0)
 		return -1;
+	assert_int_equal(held.fd >= 0, kept->keeper >= 0);
+	if (held.fd >= 0) {
+		assert_int_equal(ckpt_memory_keep(kept->dir, kept->worker, held.sum, held.fd,
+						  kept->keeper, err),
+				 0);
+		close(held.fd);
+	}
 	const char *sum;
 	assert_string_equal(name, "w0/state");
 	assert_int_equal(record_first(&r, lines, len, err), 0);
@@ -188,6 +197,32 @@ static void test_a_disk_that_is_full_keeps_nothing(void **state)
 	assert_int_equal(next, -1);
 }
 
+static void test_a_state_that_is_only_to_be_held_is_on_no_disk(void **state)
+{
+	char name[CKPT_FILE_NAME_MAX], *lines;
+	const struct saved_memory kept = {"/nowhere", "w1", 0, ""};
+	struct saved_files *s;
+	struct saved_state held;
+	struct record r;
+	struct error err;
+	size_t len;
+	int next;
+	(void)state;
+	make_dir();
+	assert_int_equal(saved_files_start(&s, dir, dir, NULL, written("weights"), &kept, &err), 0);
+	struct pollfd p = {.fd = saved_files_fd(s), .events = POLLIN};
+	assert_int_equal(poll(&p, 1, -1), 1);
+	assert_int_equal(saved_files_take(s, name, &lines, &len, &held, &next, &err), 0);
+	assert_int_equal(record_first(&r, lines, len, NULL), 0);
+	assert_true(record_is(&r, "held"));
+	snprintf(name, sizeof name, "/proc/self/fd/%d", held.fd);
+	holds(name, "weights");
+	close(held.fd);
+	close(next);
+	free(lines);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 static void test_what_is_kept_is_found_if_it_is_that_file(void **state)
 {
 	char kept_dir[100], path[200], other[200];
@@ -198,18 +233,18 @@ static void test_what_is_kept_is_found_if_it_is_that_file(void **state)
 	(void)state;
 	make_dir();
 	snprintf(kept_dir, sizeof kept_dir, "%s/kept", scratch);
-	assert_int_equal(ckpt_memory_find(kept_dir, "w0", &f), -1);
+	assert_int_equal(ckpt_memory_find(kept_dir, "w0", f.bytes, f.sum), -1);
 	assert_int_equal(saved("weights", &kept, &f, &next, &err), 0);
 	close(next);
 	close(kept.keeper); /* its node has ended */
-	fd = ckpt_memory_find(kept_dir, "w0", &f);
+	fd = ckpt_memory_find(kept_dir, "w0", f.bytes, f.sum);
 	assert_true(fd >= 0);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	holds(path, "weights");
-	assert_int_equal(ckpt_memory_find(kept_dir, "w1", &f), -1);
+	assert_int_equal(ckpt_memory_find(kept_dir, "w1", f.bytes, f.sum), -1);
 	wrong = f;
 	wrong.bytes++;
-	assert_int_equal(ckpt_memory_find(kept_dir, "w0", &wrong), -1);
+	assert_int_equal(ckpt_memory_find(kept_dir, "w0", wrong.bytes, wrong.sum), -1);
 	/* There is one of each worker. */
 	const struct saved_memory dotted = {kept_dir, "w0.1", keeper_start(), ""};
 	assert_int_equal(unlink(file), 0);
@@ -219,14 +254,14 @@ static void test_what_is_kept_is_found_if_it_is_that_file(void **state)
 	assert_int_equal(unlink(file), 0);
 	assert_int_equal(saved("heights", &again, &wrong, &next, &err), 0);
 	close(next);
-	assert_int_equal(ckpt_memory_find(kept_dir, "w0", &f), -1);
+	assert_int_equal(ckpt_memory_find(kept_dir, "w0", f.bytes, f.sum), -1);
 	close(fd);
-	fd = ckpt_memory_find(kept_dir, "w0.1", &f);
+	fd = ckpt_memory_find(kept_dir, "w0.1", f.bytes, f.sum);
 	assert_true(fd >= 0);
 	close(fd);
 	close(dotted.keeper);
 	f = wrong;
-	fd = ckpt_memory_find(kept_dir, "w0", &f);
+	fd = ckpt_memory_find(kept_dir, "w0", f.bytes, f.sum);
 	assert_true(fd >= 0);
 	/* A link of that name to another one's memory. */
 	wrong = f;
@@ -235,8 +270,8 @@ static void test_what_is_kept_is_found_if_it_is_that_file(void **state)
 	snprintf(other, sizeof other, "%s/state-w0.%016llx", kept_dir,
 		 (unsigned long long)wrong.sum);
 	assert_int_equal(rename(path, other), 0);
-	assert_int_equal(ckpt_memory_find(kept_dir, "w0", &wrong), -1);
-	assert_int_equal(ckpt_memory_find(kept_dir, "w0", &f), -1);
+	assert_int_equal(ckpt_memory_find(kept_dir, "w0", wrong.bytes, wrong.sum), -1);
+	assert_int_equal(ckpt_memory_find(kept_dir, "w0", f.bytes, f.sum), -1);
 	ckpt_memory_forget_all(kept_dir);
 	assert_int_equal(access(kept_dir, F_OK), -1);
 	close(fd);
@@ -253,6 +288,8 @@ int main(void)
 			test_memory_becomes_a_file_and_there_is_as_much_for_the_next, scratch_make,
 			scratch_remove),
 		cmocka_unit_test_setup_teardown(test_a_disk_that_is_full_keeps_nothing,
+						scratch_make, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_a_state_that_is_only_to_be_held_is_on_no_disk,
 						scratch_make, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_what_is_kept_is_found_if_it_is_that_file,
 						scratch_make, scratch_remove),

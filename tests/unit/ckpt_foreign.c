@@ -10,6 +10,7 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/manifest.h"
+#include "record/record.h"
 #include "scratch.h"
 
 #include <stdio.h>
@@ -114,6 +115,10 @@ static void a_manifest_comes_back_as_it_was_and_damage_is_found(void **state)
 	assert_int_equal(ckpt_add_file(m, dir, "w0/model", &err), 0);
 	assert_int_equal(ckpt_add_saved(m, "w0", "w0/model", &err), 0);
 	assert_int_equal(ckpt_add_saved(m, "w1", NULL, &err), 0);
+	struct record r;
+	char line[] = "held bytes=9 sum=00000000000000ff\n";
+	assert_int_equal(record_first(&r, line, sizeof line - 1, &err), 0);
+	assert_int_equal(ckpt_add_held(m, &r, &err), 0);
 	assert_int_equal(ckpt_commit(m, dir, &err), 0);
 	ckpt_manifest_free(m);
 	assert_int_equal(ckpt_manifest_read(m, dir, &err), 0);
@@ -122,6 +127,9 @@ static void a_manifest_comes_back_as_it_was_and_damage_is_found(void **state)
 	assert_int_equal(m->iteration, 7);
 	assert_int_equal(m->saved_count, 2);
 	assert_string_equal(m->saved[1].path, "");
+	assert_int_equal(m->saved[0].bytes, 0);
+	assert_int_equal(m->saved[1].bytes, 9);
+	assert_int_equal(m->saved[1].sum, 255);
 	const struct ckpt_saved *saved = ckpt_find_saved(m, "w1");
 	assert_int_equal(ckpt_check_saved(m, dir, saved, out, sizeof out, &err), 0);
 	assert_string_equal(out, path);

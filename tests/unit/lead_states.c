@@ -37,8 +37,10 @@ static int stop_and_forget(void **state)
 static void add_answer(const struct gate_effect *e)
 {
 	add("%llu", (unsigned long long)e->token);
+	if (e->saved)
+		add(" saved %llu", (unsigned long long)e->saved - 1);
 	if (e->save)
-		add(" save %s", e->worker);
+		add(e->save == GATE_SAVES_MEMORY ? " hold %s" : " save %s", e->worker);
 	if (e->attempt)
 		add(" give %llu", (unsigned long long)(e->attempt & UINT32_MAX));
 	if (e->enough)
@@ -95,8 +97,11 @@ static void collect(void)
 			add("save\n");
 			break;
 		case GATE_CUT:
-			add("cut %llu of %s\n", (unsigned long long)e->iteration,
+			add("cut %llu of %s", (unsigned long long)e->iteration,
 			    e->members ? e->member->worker : "nobody");
+			for (size_t i = 1; i < e->members; i++)
+				add(", held by %s", e->member[i].worker);
+			add("\n");
 			break;
 		default:
 			break;
@@ -666,20 +671,41 @@ static void one_saves_what_was_committed(void **state)
 	push("w1", 1, 1, 10);
 	expect("sum 1 of 2\nsettle 1\napply 1\nsave\nsum 2 of 2\n"); /* nobody has been answered */
 	gate_saved(gate);
-	expect("cut 2 of w0\n5 save w0 at 2 ok iteration=2 applied=1 samples=20 round=#3\n"
-	       "6 ok iteration=2 applied=1 samples=20 round=#3\n");
+	expect("cut 2 of w0, held by w1\n5 save w0 at 2 ok iteration=2 applied=1 samples=20 round=#3\n"
+	       "6 hold w1 at 2 ok iteration=2 applied=1 samples=20 round=#3\n");
+	gate_cut_saved(gate);
 	gate_cut_over(gate);
 	gate_cut(gate, 98);
 	push("w0", 1, 2, 10);
 	push("w1", 1, 2, 10);
-	expect("settle 2\napply 2\n7 ok iteration=3 applied=1 samples=20 round=#4\n"
-	       "8 ok iteration=3 applied=1 samples=20 round=#4\nsum 3 of 2\n"); /* not checked */
+	expect("settle 2\napply 2\n7 saved 2 ok iteration=3 applied=1 samples=20 round=#4\n"
+	       "8 saved 2 ok iteration=3 applied=1 samples=20 round=#4\nsum 3 of 2\n"); /* not checked */
 	push("w0", 1, 3, 10);
 	push("w1", 1, 3, 10);
 	expect("settle 3\napply 3\nsave\nsum 4 of 2\n");
 	gate_save_refused(gate, 0, "no");
 	expect("98 err cut: shardd: no\n9 ok iteration=4 applied=1 samples=20 round=#5\n"
 	       "10 ok iteration=4 applied=1 samples=20 round=#5\n");
+}
+
+static void one_of_each_other_host_holds_its_state(void **state)
+{
+	(void)state;
+	open_gate(4, NULL);
+	for (size_t i = 0; i < 4; i++)
+		enter(&"w0\0w1\0w2\0w3"[3 * i], 1, 0);
+	for (size_t i = 0; i < 4; i++)
+		push(&"w0\0w1\0w2\0w3"[3 * i], 1, 0, 10);
+	happened[0] = '\0';
+	gate_cut(gate, 99);
+	for (size_t i = 0; i < 4; i++)
+		push(&"w0\0w1\0w2\0w3"[3 * i], 1, 1, 10);
+	happened[0] = '\0';
+	gate_saved(gate);
+	collect();
+	assert_non_null(strstr(happened, "cut 2 of w0, held by w1\n"));
+	assert_null(strstr(happened, "hold w2"));
+	assert_null(strstr(happened, "hold w3"));
 }
 
 static void before_the_first_iteration_nobody_saves(void **state)
@@ -777,6 +803,7 @@ int main(void)
 		TEST(one_that_has_ended_gives_too),
 		TEST(who_was_put_out_does_not_end),
 		TEST(one_saves_what_was_committed),
+		TEST(one_of_each_other_host_holds_its_state),
 		TEST(before_the_first_iteration_nobody_saves),
 		TEST(without_a_trainer_nothing_is_saved),
 		TEST(a_cut_waits_for_the_first_who_comes),
