@@ -121,7 +121,7 @@ for length in 0, 1, 2, 63, 64, 65, 66, 1000:
 		    assert batch.samples_done < 303 and abs(batch.progress - batch.samples_done / 303) < 1e-12
 		    if batch.size: assert epoch <= batch.epoch <= batch.samples_done // 101 + 1, batch
 		    epoch, seen = batch.epoch, seen + batch.steps
-		assert want == seen == math.ceil(303 / int(sys.argv[1])) and epoch == 2, (want, seen, epoch)
+		assert want == seen == 3 * math.ceil(101 / int(sys.argv[1])) and epoch == 2, (want, seen, epoch)
 	END
 	python3 steps.py 10
 	local rank
@@ -313,19 +313,20 @@ for batch in $all: batch.rows"
 	[[ $output == *"the checkpoint is given up: the agent says: err code=no-file: x: can't be found"*"[[4]]" ]]
 }
 
-@test "a spare is told its rank with its place: RANK is set, and rank 0 keeps the best state" {
+@test "a spare is told its rank with its place: RANK is set, and rank 0 saves" {
 	run -0 env RANK=3 PACELINE_STATE="$T" python3 - <<-'END'
 		import os, paceline
 		(a, b), (c, d) = os.pipe(), os.pipe()
 		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d))
 		os.write(b, b"ok state=wait\nplace rank=0\nbatch iteration=1 size=1\nrange begin=4 length=1\nok\n")
-		os.write(b, b"ok\nok iteration=2\nok state=end\n")
-		batches = paceline.batches(state={}, best="score:max")
+		os.write(b, b"ok iteration=2\nok state=end\n")
+		batches = paceline.batches(state={})
+		batches.save(3, "early")
 		for batch in batches:
-		    batches.report(score=float(batch.rows[0]))
-		print(batches.rank, os.listdir("best"))
+		    batches.save(batch.rows, "rows")
+		print(batches.rank, os.path.exists("early"), os.path.exists("rows"))
 	END
-	[[ $output == *"0 ['state.pickle']" ]]
+	[[ $output == *"0 False True" ]]
 }
 
 @test "torch: a state with more than tensors in it is loaded, also where torch.load() is strict" {
@@ -363,8 +364,6 @@ for batch in $all: batch.rows"
 	[[ $output == *"state: m is no dict, and has no state_dict() and load_state_dict(): use save= and resume="* ]]
 	run -1 python3 -c 'import paceline; paceline.batches(state={}, save=print, samples=1)'
 	[[ $output == *"either state=, or save= and resume="* ]]
-	run -1 python3 -c 'import paceline; paceline.batches(state={"best": {}}, best="loss:min", samples=1)'
-	[[ $output == *"best= keeps its value under the name best: give yours another one"* ]]
 	run -1 python3 -c 'import paceline; paceline.batches(collective=True, samples=1)'
 	[[ $output == *"collective=True needs RANK and WORLD_SIZE in the environment"* ]]
 }
@@ -450,10 +449,8 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 	# Things in the wrong place.
 	run -1 python3 -c 'import paceline; paceline.batches(state=[1], samples=9)'
 	[[ $output == *'Error: state= takes objects by name: state={"model": model, '* ]]
-	for words in '[1], source' 'source, iter([1])'; do
-		run -1 python3 -c "import paceline; source = paceline.batches(samples=9); paceline.Loader($words, collate=list)"
-		[[ $output == *"Error: Loader(batches, dataset) takes what batches() returns, and a dataset with [row]"* ]]
-	done
+	run -1 python3 -c "import paceline; paceline.Loader([1])"
+	[[ $output == *"Error: Loader() takes a DataLoader whose dataset has [row] and len()"* ]]
 	# The agent ends in the middle: no more than a message.
 	run -75 python3 - <<-'END'
 		import os, paceline
@@ -548,73 +545,158 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 
 # ---- data ----
 
-@test "BatchSampler: a loader that asks ahead is refused; Loader reads ahead by itself" {
-	python3 - <<-'END'
-		import paceline
-		sampler = paceline.BatchSampler(paceline.batches(samples=10, size=4))
-		seen = []
-		for rows in sampler:
-		    assert rows == sampler.batch.rows
-		    seen += rows
-		    sampler.done(0.1)
-		assert sorted(seen) == list(range(10))
-		ahead = iter(paceline.BatchSampler(paceline.batches(samples=10, size=4)))
-		next(ahead)
-		try: next(ahead)
-		except paceline.Error as error: assert "num_workers=0" in str(error)
-		else: raise SystemExit("no error")
-		read = []
+# A DataLoader, as far as Loader looks at it, and the names of a dataset's rows.
+loading() {
+	cat >loading.py <<-'END'
+		import os, random, paceline
 		class Rows:
+		    read = []
 		    def __len__(self): return 50
-		    def __getitem__(self, row): read.append(row); return row * row
-		for workers in 0, 1, 3:
-		    del read[:]
-		    loader = paceline.Loader(paceline.batches(samples=50, size=8, epochs=2), Rows(), workers, collate=list)
-		    for batch, data in loader:
-		        assert data == [row * row for row in batch.rows]
-		    assert len(read) == 100  # what was guessed was right: no row was read in vain
-		import os
+		    def __getitem__(self, row): self.read.append(row); return row
+		class RandomSampler: pass
+		class DataLoader:
+		    sampler, worker_init_fn = RandomSampler(), None
+		    def __init__(self, dataset, batch_size, num_workers=0):
+		        self.dataset, self.batch_size, self.num_workers = dataset, batch_size, num_workers
+		    collate_fn = staticmethod(list)
+		    def __iter__(self): return iter(["its own"])
+		    def __len__(self): return -1
+	END
+}
+
+@test "Loader: epochs end behind their last rows; what is read ahead is right; between epochs it is the script's own" {
+	loading
+	python3 - <<-'END'
+		from loading import *
+		for workers in 0, 2:
+		    loader = paceline.Loader(DataLoader(Rows(), 8, workers))
+		    assert list(loader) == ["its own"] and len(loader) == 7 and loader.batch_size == 8
+		    seen, ends = [], []
+		    for epoch in loader.epochs(3):
+		        for rows in loader:
+		            assert rows == loader.batch.rows
+		            seen += rows
+		        assert list(loader) == ["its own"]
+		        ends.append((epoch, len(seen)))
+		    assert ends == [(0, 56), (1, 104), (2, 150)] and sorted(seen) == sorted(3 * list(range(50)))
+		assert sorted(Rows.read) == sorted(seen) # by this process: no row was read in vain
 		class Where(Rows):
-		    def __getitem__(self, row): return row, os.getpid(), __import__("random").random()
-		rows = [row for _, data in paceline.Loader(paceline.batches(samples=50, size=8), Where(), 2, list, processes=True)
-		        for row in data]
+		    def __getitem__(self, row): return row, os.getpid(), random.random()
+		loader = paceline.Loader(DataLoader(Where(), 8, 2))
+		loader.worker_init_fn = None
+		rows = [row for epoch in loader.epochs(1) for data in loader for row in data]
 		assert sorted(row for row, _, _ in rows) == list(range(50)) and os.getpid() not in {pid for _, pid, _ in rows}
 		assert len({number for _, _, number in rows}) == 50 # no two readers draw the same
 		class Broken(Rows):
 		    def __getitem__(self, row): raise OSError("row %d" % row)
-		for processes in False, True:
-		    try: list(paceline.Loader(paceline.batches(samples=5), Broken(), 2, list, processes))
+		for workers in 0, 2:
+		    loader = paceline.Loader(DataLoader(Broken(), 8, workers))
+		    try: print([data for epoch in loader.epochs(1) for data in loader])
 		    except OSError as error: assert "row" in str(error)
 		    else: raise SystemExit("no error")
+		loader = paceline.Loader(DataLoader(Rows(), 8))
+		seen = []
+		for epoch in loader.epochs(3):
+		    for rows in loader:
+		        seen += rows
+		        if len(seen) == 64: loader.stop()
+		    ends = len(seen), epoch
+		assert ends == (64, 1) # what follows the inner loop runs once more
 	END
 }
 
-@test "torch: a DataLoader over BatchSampler; with workers it is refused; Loader collates" {
+@test "Loader: no rows, or one, are two that count as none or one; a job's schedule, epochs and rows" {
+	loading
+	cat >few.py <<-'END'
+		from loading import *
+		class Schedule:
+		    optimizer, last = None, 0
+		    def step(self, *given): self.last += 1
+		    def get_last_lr(self): return [self.last]
+		    def state_dict(self): return dict(self.__dict__)
+		    def load_state_dict(self, state): self.__dict__.update(state)
+		batch, epoch_of = Schedule(), Schedule()
+		counts, ends = {}, {}
+		loader = paceline.Loader(DataLoader(Rows(), 8))
+		state = {"batch": batch, "epoch": epoch_of, "counts": counts, "ends": ends}
+		for epoch in loader.epochs(3, state=state, collective=True):
+		    for rows in loader:
+		        own = loader.batch.rows
+		        assert rows == own or len(rows) == 2 and len(own) < 2 and rows == 2 * (own or [0])
+		        for row in own: counts[row] = counts.get(row, 0) + 1
+		        batch.step()
+		    epoch_of.step()
+		    ends[epoch] = ends.get(epoch, 0) + 1
+		assert ends == {0: 1, 1: 1, 2: 1} and epoch_of.last == 3, ends
+		assert batch.last == 3 * len(loader), (batch.last, len(loader))
+		assert type(batch).__name__ == "Schedule" and set(batch.state_dict()) == {"last"}
+		if os.environ["WORLD_SIZE"] == "1": assert set(counts.values()) == {3} and len(counts) == 50
+	END
+	rehearse --samples 50 --epochs 3 --size 10,1,7,0,5 --save-every 3 --kill 0@4 --kill 0@9 -- python3 few.py >out
+	grep -q ' restarts=2 ' out
+	rehearse --samples 50 --epochs 3 --size 4,1/3,0/0,9 --ranks 2 --save-every 4 --kill 1@8 -- python3 few.py
+	RANK=0 WORLD_SIZE=1 python3 few.py
+}
+
+@test "torch: Loader collates, and refuses what chooses rows by itself" {
 	need torch
 	$python - <<-'END'
 		import paceline, torch
-		from torch.utils.data import DataLoader, TensorDataset
+		from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler, IterableDataset
 		data = TensorDataset(torch.arange(20.0), torch.arange(20))
-		sampler = paceline.BatchSampler(paceline.batches(samples=20, size=6))
-		seen = []
-		for x, y in DataLoader(data, batch_sampler=sampler):
-		    assert torch.equal(x, y.float()) and y.tolist() == sampler.batch.rows
-		    seen += y.tolist()
-		    sampler.done(x.mean())
-		assert sorted(seen) == list(range(20))
-		try:
-		    for x, y in DataLoader(data, batch_sampler=paceline.BatchSampler(paceline.batches(samples=20, size=6)), num_workers=2): pass
-		except paceline.Error as error: assert "num_workers=0" in str(error)
-		else: raise SystemExit("no error")
-		class Endless(torch.utils.data.IterableDataset): pass
-		try: paceline.Loader(paceline.batches(samples=20), Endless())
-		except paceline.Error as error: assert "IterableDataset" in str(error)
-		else: raise SystemExit("no error")
-		for batch, (x, y) in paceline.Loader(paceline.batches(samples=20, size=6), data, workers=2):
-		    assert y.tolist() == batch.rows
-		x, y = paceline._nothing([torch.ones(3, 2), torch.ones(3)])
-		assert x.shape == (0, 2) and y.shape == (0,)
+		class Endless(IterableDataset): pass
+		for loader, why in ((DataLoader(Endless()), "IterableDataset"),
+		                    (DataLoader(data, sampler=WeightedRandomSampler([1.0] * 20, 20)), "not WeightedRandomSampler"),
+		                    (DataLoader(data, batch_sampler=[[1, 2]]), "not a batch_sampler")):
+		    try: paceline.Loader(loader)
+		    except paceline.Error as error: assert why in str(error), error
+		    else: raise SystemExit("no error")
+		for workers in 0, 2:
+		    loader = paceline.Loader(DataLoader(data, 6, num_workers=workers))
+		    for epoch in loader.epochs(2):
+		        for x, y in loader: assert torch.equal(x, y.float()) and y.tolist() == loader.batch.rows
+		    assert y.tolist() == list(range(16, 20)) # in their order, as without shuffle
+		model = torch.nn.Linear(1, 1)
+		optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+		schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, epochs=2, steps_per_epoch=len(loader))
+		for epoch in loader.epochs(2, state={"schedule": schedule}):
+		    for x, y in loader: optimizer.step(), schedule.step()
+		assert schedule.last_epoch == 2 * 4
+		torch.save(schedule.state_dict(), "schedule.pt") # as what it was
+		torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, 8).load_state_dict(torch.load("schedule.pt"))
 	END
+}
+
+@test "save: rank 0 alone writes, all or nothing; the best value is that of the file that is there" {
+	export PACELINE_STATE=$T/state
+	cat >saves.py <<-'END'
+		import os, pickle, sys, paceline
+		batches = paceline.batches(state={}, samples=9)
+		print(*[batches.save(value, "best", **{sys.argv[1]: value}) for value in map(float, sys.argv[2:])])
+		print(pickle.load(open("best", "rb")), os.listdir("."))
+	END
+	run -0 python3 saves.py min 3 5 2 nan 2
+	[[ $output == *"3.0 3.0 2.0 2.0 2.0"*"2.0 ["* ]]
+	[[ $output != *".new"* ]]
+	run -0 python3 saves.py min 4 1 # a process that comes later
+	[[ $output == *"2.0 1.0"*"1.0 ["* ]]
+	run -0 env RANK=1 python3 saves.py min 0.5
+	[[ $output == *"0.5"*"1.0 ["* ]]
+	printf '%s\n' "saved path=$T/best value=0 file=1-2-3" >>state/saved # killed before the file was there
+	run -0 python3 saves.py min 2
+	[[ $output == *"1.0"*"1.0 ["* ]]
+	cp best other
+	mv other best # another file than what was written
+	run -0 python3 saves.py max 0.7
+	[[ $output == *"0.7"*"0.7 ["* ]]
+	mkdir best.new # can't be written
+	run -0 python3 saves.py max 0.8
+	[[ $output == *"best is not written"*"0.7"*"0.7 ["* ]]
+	run -1 python3 -c 'import paceline; paceline.batches(state={}, samples=9).save(1, "best")'
+	unset PACELINE_STATE
+	rmdir best.new
+	run -0 python3 saves.py max 3 5 2 # by hand: as a script does it by itself
+	[[ $output == *"3.0 5.0 5.0"*"5.0 ["* ]]
 }
 
 # ---- gradients summed by the kit ----
@@ -845,7 +927,7 @@ gradients() {
 		second = torch.optim.SGD(model[2:].parameters(), lr=0.1, momentum=0.9)
 		mean, scaler = torch.optim.swa_utils.AveragedModel(model, avg_fn=lambda a, m, n: 0.9 * a + 0.1 * m), Scaler()
 		state = {"model": model, "first": first, "second": second, "mean": mean, "scaler": scaler}
-		batches = paceline.batches(state=state, sums=model, best="val:min", samples=200)
+		batches = paceline.batches(state=state, sums=model, samples=200)
 		state["schedule"] = schedule = torch.optim.lr_scheduler.OneCycleLR(second, max_lr=0.1, total_steps=batches.steps)
 		for batch in batches:
 		    first.zero_grad(), second.zero_grad()
@@ -863,7 +945,7 @@ gradients() {
 		    else: scaler.scale /= 2
 		    for _ in range(batch.steps): schedule.step()
 		    mean.update_parameters(model)
-		    if batch.iteration % 3 == 0: batches.report(val=loss)
+		    if batch.iteration % 3 == 0: batches.save(model.state_dict(), "best.pt", min=float(loss))
 		assert scaler.scale == 32768 and schedule.last_epoch == batches.steps, (scaler.scale, schedule.last_epoch)
 		told = hashlib.md5()
 		for p in [*model.parameters(), *mean.parameters()]:
@@ -904,7 +986,7 @@ gradients() {
 @test "torch: summed gradients: no gradient, frozen, shared, few digits; what is refused" {
 	need torch
 	run -0 $python - <<-'END'
-		import torch, paceline
+		import os, torch, paceline
 		from torch import nn
 		def batch_of(model, samples=4):
 		    batch = next(paceline.batches(state={}, sums=model, samples=samples, size=samples))
@@ -974,7 +1056,10 @@ gradients() {
 		model["frozen"].requires_grad_(True)
 		refused("parameter frozen.weight was frozen when batches(sums=) was called", batch.sum)
 		refused("parameter 0 is torch.complex64", lambda: batch_of([nn.Parameter(torch.zeros(1, dtype=torch.complex64))]))
-		class DistributedDataParallel: pass
+		class DistributedDataParallel:
+		    module, process_group = model, type("Group", (), {"size": lambda self: 2})()
+		assert len(list(batch_of(DistributedDataParallel()).parts())) == 1 # by hand
+		os.environ.update(PACELINE_IN=str(os.pipe()[0]), PACELINE_OUT=str(os.pipe()[1]))
 		refused("sums= takes the place of DistributedDataParallel", lambda: batch_of(DistributedDataParallel()))
 	END
 }
@@ -1032,14 +1117,17 @@ data = numpy.loadtxt("rows.csv", delimiter=",")
 assert pickle.load(open("model.pickle", "rb")).score(data[:, 1:], data[:, 0]) > 0.8'
 }
 
-@test "the difference in the page makes the example out of a common script" {
-	local name
+@test "the difference in the page makes the example out of a common script, in as many lines as it says" {
+	local name changed
 	for name in torch-train torch-ddp torch-sums; do
 		cp "$EXAMPLES/$name.py" .
 		sed -n "/^--- $name.py/,/^\.Ed/{/^\.Ed/d;p}" "$PACELINE_ROOT/man/paceline-trainers.7" |
 			sed 's/\\e/\\/g' >"$name.diff"
 		patch -R "$name.py" "$name.diff"
-		[ "$(diff -wB "$name.py" "$EXAMPLES/$name.py" | grep -c '^>.*[^ ]')" -le 12 ]
+		changed=$(diff -wB "$name.py" "$EXAMPLES/$name.py" | grep -c '^>.*[^ ]')
+		[ "$changed" -ge "$(diff -wB "$name.py" "$EXAMPLES/$name.py" | grep -c '^<')" ]
+		grep -q "^.Pa $name.py$" <(grep -B1 "^of the examples: $changed lines are changed or new.$" \
+			"$PACELINE_ROOT/man/paceline-trainers.7")
 		not grep -q '^[^ #"]*paceline' <(sed '1,/^import sys/d' "$name.py")
 	done
 	need torch

@@ -30,6 +30,7 @@ static const struct {
 	{"schema", 0},      {"model", 0},         {"layout", 0},  {"job.env", 0},  {"job.log", 0},
 	{"job.log.1", 0},   {"logs", 1},          {"run-dir", 0}, {"spill", 1},    {"data-sums", 0},
 	{"balance.log", 0}, {"balance.log.1", 0}, {"bpt.log", 0}, {"bpt.log.1", 0},
+	{"saved", 0},
 };
 #define OURS (sizeof ours / sizeof *ours)
 

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import paceline
 
@@ -29,14 +29,16 @@ paceline.ddp_hook(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 loss_of = nn.BCEWithLogitsLoss()
 
-batches = paceline.batches(state={"model": model, "optimizer": optimizer}, collective=True,
-                           samples=len(data), epochs=3)
-for batch, (x, y) in paceline.Loader(batches, data):
-    optimizer.zero_grad()
-    loss = loss_of(model(x).squeeze(1), y)
-    loss.backward()
-    optimizer.step()
-    batch.loss = loss
+sampler = DistributedSampler(data)
+loader = paceline.Loader(DataLoader(data, batch_size=64, sampler=sampler))
+for epoch in loader.epochs(3, state={"model": model, "optimizer": optimizer}, collective=True):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = loss_of(model(x).squeeze(1), y)
+        loss.backward()
+        optimizer.step()
+        loader.batch.loss = loss
 
 if dist.get_rank() == 0:
     torch.save(model.module.state_dict(), sys.argv[2])

@@ -11,7 +11,7 @@ import sys
 
 import torch
 from torch import nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 import paceline
 
@@ -24,12 +24,13 @@ model = nn.Sequential(nn.Linear(rows.shape[1] - 1, 16), nn.ReLU(), nn.Linear(16,
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 loss_of = nn.BCEWithLogitsLoss()
 
-batches = paceline.batches(state={"model": model, "optimizer": optimizer}, samples=len(data), epochs=3)
-for batch, (x, y) in paceline.Loader(batches, data):
-    optimizer.zero_grad()
-    loss = loss_of(model(x).squeeze(1), y)
-    loss.backward()
-    optimizer.step()
-    batch.loss = loss
+loader = paceline.Loader(DataLoader(data, batch_size=64, shuffle=True))
+for epoch in loader.epochs(3, state={"model": model, "optimizer": optimizer}):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = loss_of(model(x).squeeze(1), y)
+        loss.backward()
+        optimizer.step()
+        loader.batch.loss = loss
 
 torch.save(model.state_dict(), sys.argv[2])

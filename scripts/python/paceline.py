@@ -2,9 +2,13 @@
 
     import paceline
 
-    for batch in paceline.batches(state={"model": model, "optimizer": optimizer}):
-        loss = train_on(data[batch.rows])
-        batch.loss = loss
+    loader = paceline.Loader(DataLoader(data, batch_size=64, shuffle=True))
+    for epoch in loader.epochs(3, state={"model": model, "optimizer": optimizer}):
+        for x, y in loader:
+            train_on(x, y)
+
+    for batch in paceline.batches(state={"model": model}):      # without PyTorch
+        batch.loss = train_on(data[batch.rows])
 
 A batch is a list of row numbers. Asking for the next one says that this one is in the model. When a
 checkpoint is due, the state is saved; after a crash it is loaded again, and the rows since then
@@ -13,8 +17,7 @@ come again. Which rows, how many and for whom is decided outside of the trainer.
 One file, Python 3.8 or later, nothing else needed: torch is imported by what is for torch only.
 Copy it, or set PYTHONPATH to its directory. The guide is paceline-trainers(7).
 
-Without an agent (PACELINE_IN is not set) batches(samples=N) deals out the rows itself, so that a
-script also runs by hand.
+Without an agent (PACELINE_IN is not set) rows are dealt out here, so that a script also runs by hand.
 """
 from __future__ import annotations
 
@@ -32,12 +35,13 @@ import threading
 import time
 import traceback
 import warnings
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from urllib.parse import unquote
 
-__all__ = ["Batch", "BatchSampler", "Batches", "Error", "Loader", "Part", "Range", "allreduce", "batches", "ddp_hook"]
+__all__ = ["Batch", "Batches", "Error", "Loader", "Part", "Range", "allreduce", "batches", "ddp_hook",
+           "init_process_group"]
 
 LINE_MAX = 4096  # bytes of a record, paceline-record(5)
 TEMPFAIL, CONFIG = 75, 78  # exit statuses, paceline(7): try again; it would fail again
@@ -224,9 +228,15 @@ class Batch:
 
     @property
     def steps(self) -> int:
-        every = self._batches._counts["rows"]
-        rows = self._planned if self.samples is None else self.samples
-        return -(-(self.samples_done + rows) // every) - -(-self.samples_done // every) if every else 1
+        steps = self._batches._steps_at
+        return steps(self._done_behind()) - steps(self.samples_done) if self._batches._counts["rows"] else 1
+
+    def _done_behind(self) -> int:
+        return self.samples_done + (self._planned if self.samples is None else self.samples)
+
+    def _ends_epoch(self) -> bool:
+        rows = self._batches._rows
+        return rows > 0 and self._done_behind() // rows > self.samples_done // rows
 
     @property
     def weight(self) -> float:
@@ -474,26 +484,30 @@ class Batches:
         self._sums: Any = None  # with sums=
         self._state: Optional[_State] = None
         self._before: Optional[Dict[str, Any]] = None  # a step that does not count: the state before it
-        self._all = 0  # rows of all epochs; 0: not known
+        self._rows = self._all = 0  # of an epoch, of all epochs; 0: not known
         # In the state: rows of a step of a schedule (BATCH as the job began); with sums, done: rows in the model
         self._counts = {"rows": 0}
         self._epoch = 0
-        self._best: Optional[_Best] = None
+        self._best: Dict[str, float] = {}  # by hand: the value of what save() has written
         self._proven = 0  # rows of the largest part that has fitted the memory
 
     @property
     def steps(self) -> int:
-        """How many steps a schedule has in this job: one for each global batch (BATCH as the job began) of
-        rows, however they are cut. It gets exactly so many, if it makes those of each batch:
+        """How many steps a schedule has in this job: for each epoch, one for each global batch (BATCH as the
+        job began) of rows, however they are cut. It gets exactly so many, if it makes those of each batch:
 
-            state["schedule"] = schedule = OneCycleLR(optimizer, max_lr=0.1, total_steps=batches.steps)
-            ...
             for _ in range(batch.steps):
-                schedule.step()
+                ...
         """
         if not self._all or not self._counts["rows"]:
             raise Error("how many rows there are is not known here: say samples= to batches()")
-        return -(-self._all // self._counts["rows"])
+        return self._steps_at(self._all)
+
+    def _steps_at(self, done: int) -> int:
+        """So many steps are due when so many rows are in the model."""
+        every = self._counts["rows"]
+        epochs, rest = divmod(done, self._rows) if self._rows else (0, done)
+        return epochs * -(-self._rows // every) - (-rest // every)
 
     @property
     def rank(self) -> int:
@@ -555,9 +569,6 @@ class Batches:
             batches.report(val_loss=loss, val_accuracy=accuracy)
         """
         told = {name: float(value) for name, value in values.items()}
-        taken_back = self._before is not None
-        if self._best is not None and math.isfinite(told.get(self._best.name, math.nan)) and not taken_back:
-            told["best_" + self._best.name] = self._best.take(told[self._best.name])
         for name, value in told.items():
             if not math.isfinite(value):
                 _say("%s is %r, and not reported" % (name, value))
@@ -569,6 +580,56 @@ class Batches:
 
     def _report(self, values: str) -> None:
         _say(values.replace(",", ", ").replace(":", " "))
+
+    def save(self, thing: Any, path: Any, *, min: Optional[float] = None, max: Optional[float] = None) -> Any:
+        """As torch.save(thing, path), but rank 0 alone writes, and a file is there as a whole or not at all. With
+        min= (max=) it is written only if this value is less (greater) than that with which it was written before,
+        by whatever process of this job. Returns the best value so far:
+
+            best = loader.save(model.state_dict(), "best.pt", max=accuracy)
+        """
+        path = os.path.abspath(path)
+        value, sign = (min, 1) if min is not None else (max, -1)
+        best = self._value_of(path) if value is not None else None
+        if value is not None and (math.isnan(value) or best is not None and sign * value >= sign * best):
+            return best
+        if self.rank == 0 and self._before is None:  # else the step before this is taken back
+            try:
+                self._write(thing, path, value)
+            except Exception as error:  # a full disk is no reason to stop training
+                if value is None:
+                    raise
+                _say("%s is not written: %s" % (path, error))
+                return best
+        self._best[path] = value if value is not None else math.nan
+        return value
+
+    def _write(self, thing: Any, path: str, value: Optional[float]) -> None:
+        new = path + ".new"
+        with open(new, "wb") as file:
+            _dump(thing, file)
+            file.flush()
+            os.fsync(file.fileno())
+        place = os.environ.get("PACELINE_STATE")
+        if place and value is not None:
+            os.makedirs(place, exist_ok=True)
+            with open(os.path.join(place, "saved"), "ab") as notes:
+                notes.write(_record("saved", path=path, value=repr(float(value)), file=_identity(new)))
+        os.replace(new, path)
+
+    def _value_of(self, path: str) -> Optional[float]:
+        """With which the file was written. In a job its directory says it, for the file that is there now: the
+        process that wrote it, or was about to, may have been killed."""
+        place = os.environ.get("PACELINE_STATE")
+        if not place:
+            return self._best.get(path)
+        try:
+            file = _identity(path)
+            with open(os.path.join(place, "saved"), "rb") as notes:
+                told = [values for _, values in map(_parse, notes.read().splitlines()) if values.get("file") == file]
+        except FileNotFoundError:
+            return None
+        return float(told[-1]["value"]) if told else None
 
     def _pause(self, seconds: Optional[float]) -> None:
         pass
@@ -613,7 +674,7 @@ class _LocalBatches(Batches):
     def __init__(self, samples: int, size: int, epochs: int, seed: Optional[int], rank: int, world: int,
                  collective: bool) -> None:
         super().__init__(collective)
-        self._all, self._counts["rows"] = samples * epochs, size * world
+        self._rows, self._all, self._counts["rows"] = samples, samples * epochs, size * world
         self._plan = self._batches(samples, seed, rank, world)
         self._most = 0  # rows of a part; 0: any
 
@@ -677,10 +738,8 @@ class _AgentBatches(Batches):
         self._memory = _Memory()
         self._saves = saves
         self._samples = samples
-        told = [os.environ.get("PACELINE_" + name, "") for name in ("EPOCHS", "BATCH")]
-        if all(text.isdigit() for text in told):
-            self._all = int(job if job.isdigit() else samples or 0) * int(told[0])
-            self._counts["rows"] = int(told[1])
+        self._rows = _told("SAMPLES", samples or 0)
+        self._all, self._counts["rows"] = self._rows * _told("EPOCHS", 0), _told("BATCH", 0)
         self._ended = False
         self._answer: Optional[_Answer] = None  # to a word that was said ahead
         try:  # the agent asks for it before this process is killed for its silence
@@ -825,7 +884,10 @@ class _AgentBatches(Batches):
                                 "the job" % (r.begin + r.length - 1, self._samples))
         batch = Batch(self, int(values["iteration"]), ranges, int(values["size"]), int(values.get("accum") or 1),
                       float(values.get("weight") or 1), float(values.get("lr-scale") or 1))
-        # Without a barrier nobody knows what the others have done by now: the rows of this rank count.
+        # Without a barrier nobody knows what the others have done by now: the rows of this rank count, and
+        # ranks have no end of an epoch in common.
+        if "samples" not in values:
+            self._rows = 0
         samples, done = int(values.get("samples") or batch.size), int(values.get("samples-done") or self._done)
         if self._sums is not None:  # the agent of a rank that has joined only knows what was done as it began
             done = self._counts.get("done", done)
@@ -897,6 +959,28 @@ class _AgentBatches(Batches):
             pass
         why = "%s: %s" % (type(error).__name__, error)
         self._ask(_record("failed", why=why[:400].replace("\0", "")))
+
+
+def _told(name: str, otherwise: int) -> int:
+    """What the job's file says."""
+    text = os.environ.get("PACELINE_" + name, "")
+    return int(text) if text.isdigit() else otherwise
+
+
+def _identity(path: str) -> str:
+    """Of a file, also after it was renamed."""
+    file = os.stat(path)
+    return "%d-%d-%d" % (file.st_ino, file.st_size, file.st_mtime_ns)
+
+
+def _dump(thing: Any, file: Any, **how: Any) -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.save(thing, file, **how)
+    else:
+        import pickle
+
+        pickle.dump(thing, file, protocol=5)
 
 
 def _wrote(directory: str, said: Any) -> Optional[str]:
@@ -1026,17 +1110,12 @@ class _State:
         """Into a file that is there, of memory as a rule, whose bytes are written over: memory that is new
         takes three times as long. The way to call it on a disk."""
         state = {name: thing.state_dict() for name, thing in self._objects().items()}
-        torch = sys.modules.get("torch")
         with os.fdopen(os.open(path, os.O_WRONLY), "wb") as file:
-            if torch:  # its newer format sums all bytes, which takes longer than to copy them
-                torch.save(state, file, _use_new_zipfile_serialization=False)
-            else:
-                import pickle
-
-                pickle.dump(state, file, protocol=5)
+            # Its newer format sums all bytes, which takes longer than to copy them.
+            _dump(state, file, **({"_use_new_zipfile_serialization": False} if "torch" in sys.modules else {}))
             file.flush()
             os.ftruncate(file.fileno(), os.lseek(file.fileno(), 0, os.SEEK_CUR))
-        return "state.pt" if torch else "state.pickle"
+        return "state.pt" if "torch" in sys.modules else "state.pickle"
 
     def load(self, path: str) -> None:
         if os.path.isdir(path):
@@ -1063,44 +1142,6 @@ class _State:
                 raise Error("%s: has no state of %s" % (path, name))
 
 
-class _Best:
-    """The state at the best value so far of one that is reported, as a file of its own. The value is in
-    the state itself, so that it goes back with it."""
-
-    def __init__(self, text: str, state: _State) -> None:
-        self.name, _, way = text.partition(":")
-        if not self.name.isidentifier() or len(self.name) > 27 or way not in ("min", "max"):
-            raise Error("best=%r: NAME:min or NAME:max of a value that the script reports" % text)
-        if "best" in state._objects():
-            raise Error("state: best= keeps its value under the name best: give yours another one")
-        self._sign = 1 if way == "min" else -1
-        self._kept: Dict[str, Any] = {}
-        self._state = state
-        state.add("best", _Dict(self._kept))
-
-    def take(self, value: float) -> float:
-        best = self._kept.get(self.name)
-        if best is not None and self._sign * value >= self._sign * best:
-            return best
-        self._kept[self.name] = value
-        place = os.environ.get("PACELINE_STATE")
-        if place and os.environ.get("RANK", "0") in ("", "0"):  # a spare may have become rank 0
-            try:
-                self._write(os.path.join(place, "best"))
-            except Exception as error:  # a full disk is no reason to stop training
-                _say("the best state is not written: %s" % error)
-        return value
-
-    def _write(self, directory: str) -> None:
-        import tempfile
-
-        os.makedirs(directory, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=directory) as new:
-            path = _wrote(new, self._state.save(new))
-            assert path is not None
-            os.replace(path, os.path.join(directory, os.path.basename(path)))
-
-
 def _copy(thing: Any) -> Any:
     if isinstance(thing, Mapping):
         return {name: _copy(value) for name, value in thing.items()}
@@ -1119,9 +1160,8 @@ def _copy(thing: Any) -> Any:
 
 def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callable[[str], Any]] = None,
             resume: Optional[Callable[[str], Any]] = None, collective: bool = False,
-            every_rank_saves: bool = False, best: Optional[str] = None,
-            sums: Any = None, samples: Optional[int] = None, size: int = 64, epochs: int = 1,
-            seed: Optional[int] = 0) -> Batches:
+            every_rank_saves: bool = False, sums: Any = None, samples: Optional[int] = None,
+            size: int = 64, epochs: int = 1, seed: Optional[int] = 0) -> Batches:
     """The batches of this trainer, until the job is at its end.
 
     state       what is saved and loaded, by name: objects with state_dict() and load_state_dict(),
@@ -1132,8 +1172,6 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
     collective  trainers of this job meet in each iteration (DDP): a trainer gets a batch of size 0
                 when only others have rows, and rank 0 saves for all
     every_rank_saves   with collective: each rank saves what is its own
-    best        "val_loss:min": the state at the least (max: greatest) value of report(val_loss=) on rank
-                0 is also kept as STATE/best/state.pt, STATE being the job's directory
     sums        in a job with SYNC=allreduce: a model of PyTorch (or a list of its parameters) whose
                 gradients batch.sum() sums over all ranks; or for allreduce(), how many float32
     samples     how many rows this script has. Under an agent a row beyond them is an error;
@@ -1160,9 +1198,6 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
     kept = _State(state) if state is not None else None
     if kept is not None:
         save, resume = kept.save, kept.load
-    elif best is not None:
-        raise Error("best= needs state=: that is what is kept")
-    kept_best = _Best(best, kept) if best is not None and kept is not None else None
     words = os.environ.get("PACELINE_IN"), os.environ.get("PACELINE_OUT")
     if words == (None, None):
         if samples is None:
@@ -1172,7 +1207,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
             raise Error("samples=%d, size=%d, epochs=%d: that is no number of rows" % (samples, size, epochs))
         if rank == 0:
             _say("no agent here: %d rows in batches of %d, %d times, nothing is saved" % (samples, size, epochs))
-        return _with(_LocalBatches(samples, size, epochs, seed, rank, world, collective), sums, kept, kept_best)
+        return _with(_LocalBatches(samples, size, epochs, seed, rank, world, collective), sums, kept)
     try:
         reads, writes = int(words[0] or ""), int(words[1] or "")
         for descriptor in reads, writes:  # a child of the trainer may have something else there
@@ -1186,7 +1221,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
                     "starts N ranks" % words) from None
     _end_with_statuses(collective)
     return _with(_AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples),
-                 sums, kept, kept_best)
+                 sums, kept)
 
 
 def _tell_not_collective() -> None:
@@ -1261,8 +1296,8 @@ def _ranks() -> Tuple[int, int]:
     return 0, 1
 
 
-def _with(source: Batches, sums: Any, state: Optional[_State], best: Optional[_Best]) -> Batches:
-    source._state, source._best = state, best
+def _with(source: Batches, sums: Any, state: Optional[_State]) -> Batches:
+    source._state = state
     if state is not None:
         state.add("paceline", _Dict(source._counts))
     if sums is not None:
@@ -1419,7 +1454,10 @@ class _Gradients:
         import torch
 
         if type(model).__name__ == "DistributedDataParallel":
-            raise Error("sums= takes the place of DistributedDataParallel: give it the model that is inside")
+            if isinstance(source, _AgentBatches) and model.process_group.size() > 1:
+                raise Error("sums= takes the place of DistributedDataParallel: give it the model that is inside, or "
+                            "begin with paceline.init_process_group()")
+            model = model.module
         named = list(model.named_parameters() if hasattr(model, "named_parameters") else enumerate(model))
         self._all = [(name, parameter) for name, parameter in named if parameter.requires_grad]
         self._frozen = [(name, parameter) for name, parameter in named if not parameter.requires_grad]
@@ -1575,6 +1613,17 @@ class _Gradients:
 # ---- PyTorch ----
 
 
+def init_process_group(backend: str = "gloo", **given: Any) -> None:
+    """In place of torch.distributed.init_process_group() in a script that is given sums=: in a job each rank is a
+    group of its own, which no other rank's death can break, and what the script does with it may stay. There
+    get_rank() is 0 in all ranks. By hand it is that of torch.distributed."""
+    import torch.distributed as dist
+
+    if "PACELINE_IN" in os.environ:
+        given = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    dist.init_process_group(backend, **given)
+
+
 class _Hook:
     """What one model's collectives share."""
 
@@ -1671,112 +1720,155 @@ def _weigh(hook, bucket):  # without types: torch compares them with its own
     return torch.futures.collect_all([hook.total, summed]).then(mean)
 
 
-class BatchSampler:
-    """For a DataLoader without workers (num_workers=0):
-
-        sampler = paceline.BatchSampler(paceline.batches(...))
-        for x, y in DataLoader(dataset, batch_sampler=sampler):
-            ...
-            optimizer.step()
-            sampler.done(loss)
-
-    sampler.batch is the batch in hand. A DataLoader with workers asks for batches that it does not
-    train yet, whose sizes nobody can know: that is refused. Loader reads ahead without it.
-    """
-
-    def __init__(self, source: Batches) -> None:
-        self._source = source
-
-    @property
-    def batch(self) -> Batch:
-        if self._source.batch is None:
-            raise Error("no batch is in hand")
-        return self._source.batch
-
-    def done(self, loss: Any = None) -> None:
-        """The batch in hand is in the model: see Batch.done()."""
-        self.batch.done(loss)
-
-    def __iter__(self) -> Iterator[List[int]]:
-        while True:
-            batch = self._source.batch
-            if batch is not None and batch._source is not None:
-                raise Error("asked for a batch before done() was said of the one before. DataLoader needs "
-                            "num_workers=0 here; paceline.Loader reads ahead")
-            batch = next(self._source, None)
-            if batch is None:
-                return
-            yield batch.rows or [0, 0]  # a DataLoader makes nothing of no rows; size is 0, so these count as none
-
-
 class Loader:
-    """Batches with their data; threads read the rows that will likely come next:
+    """The script's own DataLoader, whose rows the job deals out:
 
-        for batch, (x, y) in paceline.Loader(paceline.batches(...), dataset, workers=4):
+        loader = paceline.Loader(DataLoader(data, batch_size=64, shuffle=True, num_workers=4))
+        for epoch in loader.epochs(10, state={"model": model, "optimizer": optimizer}, sums=model):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = loss_of(model(x), y)
+                loss.backward()
+                loader.sum(loss)
+                optimizer.step()
+            validate(model)
 
-    dataset has [row] and len(); collate makes one thing of a list of its rows (torch's own way if
-    not given). A batch of size 0 comes with tensors of no rows. With processes=True processes read,
-    as those of a DataLoader do: for a dataset that computes much in Python.
+    The inner loop ends behind the batch with the last row of an epoch, on all ranks behind the same one. What
+    follows it may take its time, as in Batches.pause(). A rank without rows gets some, too: its batch has size 0,
+    and they count as none. Schedules that are in state= make as many steps as are due (Batches.steps): step() once
+    a batch, or once an epoch behind the inner loop.
+
+    loader.batch is the Batch in hand; pause(), rank, report(), save(), stop() are those of Batches, and all else
+    is the DataLoader's: before epochs() and between epochs it gives its own batches, only to look at.
     """
 
-    def __init__(self, source: Batches, dataset: Any, workers: int = 0,
-                 collate: Optional[Callable[[List[Any]], Any]] = None, processes: bool = False) -> None:
-        if not isinstance(source, Batches) or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
-            raise Error("Loader(batches, dataset) takes what batches() returns, and a dataset with [row] and len(), "
-                        "which is no DataLoader and no IterableDataset")
-        if collate is None:
-            from torch.utils.data import default_collate as collate
-        self._source, self._dataset, self._collate = source, dataset, collate
-        self._workers, self._processes = workers, processes
+    def __init__(self, loader: Any) -> None:
+        dataset = getattr(loader, "dataset", None)
+        if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+            raise Error("Loader() takes a DataLoader whose dataset has [row] and len(), and so is no IterableDataset")
+        sampler = type(loader.sampler).__name__
+        if sampler not in ("RandomSampler", "SequentialSampler", "DistributedSampler") or not loader.batch_size:
+            raise Error("the job deals out the rows, not %s: which rows there are, and how often, says the dataset, as "
+                        "Subset(data, indices)" % (sampler if loader.batch_size else "a batch_sampler"))
+        self._loader, self._ordered = loader, sampler == "SequentialSampler"
+        self._source: Optional[Batches] = None
+        self._turn: Optional[Batch] = None  # what the inner loop gives next
+        self._is_over, self._over_at = True, 0.0  # the inner loop
+        self._pool: Optional[Executor] = None
         self._coming: Dict[int, Tuple["Future[List[Any]]", int]] = {}  # row: who reads it, as which one
 
-    def __iter__(self) -> Iterator[Tuple[Batch, Any]]:
-        if not self._workers:
-            for batch in self._source:
-                yield batch, self._one([self._dataset[row] for row in batch.rows])
-            return
-        with self._pool() as pool:
-            for batch in self._source:
-                self._read(pool, [row for row in batch.rows if row not in self._coming])
-                coming = self._coming
-                rows = [coming[row][0].result()[coming[row][1]] for row in batch.rows]
-                for reading, _ in coming.values():
-                    reading.cancel()  # what was not needed after all
-                self._coming = {}
-                if batch.ranges:
-                    likely = batch.ranges[-1].after(batch.size)
-                    self._read(pool, [row for row in likely if row < len(self._dataset)])
-                yield batch, self._one(rows)
+    def __getattr__(self, name: str) -> Any:
+        if self._source is not None and hasattr(self._source, name):
+            return getattr(self._source, name)
+        return getattr(self._loader, name)
 
-    def _pool(self) -> Executor:
-        if not self._processes:
-            return ThreadPoolExecutor(self._workers, thread_name_prefix="paceline-loader")
+    def __len__(self) -> int:
+        """Batches of all rows of an epoch, if none is smaller: so many steps has a schedule in it."""
+        world = int(os.environ.get("WORLD_SIZE") or 1)
+        return -(-_told("SAMPLES", len(self._loader.dataset)) // _told("BATCH", self._loader.batch_size * world))
+
+    def epochs(self, epochs: int, **given: Any) -> Iterator[int]:
+        """The numbers of the epochs, of which the job may say another number: of the first one, where the job goes
+        on. What is given is that of batches(): state=, sums=, collective=, ..."""
+        given = {"samples": len(self._loader.dataset), "size": self._loader.batch_size, "epochs": epochs,
+                 "seed": None if self._ordered else 0, **given}
+        if _told("EPOCHS", epochs) != epochs:
+            _say("the job has EPOCHS=%d, and the script %d" % (_told("EPOCHS", epochs), epochs))
+        self._source = batches(**given)
+        for thing in (given.get("state") or {}).values():
+            if hasattr(thing, "get_last_lr") and hasattr(thing, "optimizer"):
+                _step_when_due(thing)
+        return self._epochs(self._source)
+
+    def _epochs(self, source: Batches) -> Iterator[int]:
+        with self._reading() as self._pool:
+            while True:
+                if self._is_over and source.batch is not None:
+                    source.batch.waited += time.perf_counter() - self._over_at
+                self._turn = next(source, None)
+                if self._turn is None:
+                    return
+                if self._turn.samples_done >= source._all > 0:  # a rank died when all was trained: no epoch begins
+                    if source._sums is not None:
+                        self._turn.sum()
+                    continue
+                self._is_over = False
+                yield self._turn.samples_done // source._rows if source._rows else 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._loader) if self._is_over else self._batches()
+
+    def _batches(self) -> Iterator[Any]:
+        global _current
+        assert self._source is not None
+        batch, self._turn = self._turn or next(self._source, None), None
+        while batch is not None:
+            yield self._data(batch)
+            if batch._ends_epoch():
+                break
+            batch = next(self._source, None)
+        self._is_over, self._over_at, _current = True, time.perf_counter(), None
+        self._source._pause(None)
+
+    def sum(self, loss: Any = None) -> None:
+        """Batch.sum() of the batch in hand."""
+        self.batch.sum(loss)
+
+    def _reading(self) -> Any:
+        workers = self._loader.num_workers
+        if not workers:
+            return nullcontext()
         from multiprocessing import get_context
 
-        return ProcessPoolExecutor(self._workers, get_context("fork"), _reader, (self._dataset,))
+        given = self._loader.dataset, self._loader.worker_init_fn
+        return ProcessPoolExecutor(workers, get_context("fork"), _reader, given)
 
-    def _read(self, pool: Executor, rows: List[int]) -> None:
-        step = max(1, -(-len(rows) // self._workers))
+    def _data(self, batch: Batch) -> Any:
+        rows = batch.rows or [0]
+        if len(rows) == 1 and self._loader.batch_size > 1:  # the mean is the same, and BatchNorm refuses one row
+            rows = rows * 2
+        if self._pool is None:
+            return self._loader.collate_fn([self._loader.dataset[row] for row in rows])
+        self._read([row for row in rows if row not in self._coming])
+        read = [self._coming[row][0].result()[self._coming[row][1]] for row in rows]
+        for reading, _ in self._coming.values():
+            reading.cancel()  # what was not needed after all
+        self._coming = {}
+        if batch.ranges:
+            likely = batch.ranges[-1].after(batch.size)
+            self._read([row for row in likely if row < len(self._loader.dataset)])
+        return self._loader.collate_fn(read)
+
+    def _read(self, rows: List[int]) -> None:
+        assert self._pool is not None
+        step = max(1, -(-len(rows) // self._loader.num_workers))
         for begin in range(0, len(rows), step):
             some = rows[begin:begin + step]
-            if self._processes:
-                reading = pool.submit(_reader_reads, some)
-            else:
-                reading = pool.submit(lambda some: [self._dataset[row] for row in some], some)
-            for i, row in enumerate(some):
-                self._coming[row] = (reading, i)
+            reading = self._pool.submit(_reader_reads, some)
+            self._coming.update((row, (reading, i)) for i, row in enumerate(some))
 
-    def _one(self, rows: List[Any]) -> Any:
-        if rows:
-            return self._collate(rows)
-        return _nothing(self._collate([self._dataset[0]]))
+
+def _step_when_due(schedule: Any) -> None:
+    """Its class and not itself is changed, as state_dict() has all that is in it."""
+    kind = type(schedule)
+
+    def step(self, *given: Any, **more: Any) -> None:
+        for _ in range(1 if _current is None or given or more else _current.steps):
+            kind.step(self, *given, **more)
+
+    def reduce(self: Any) -> Any:  # some states of PyTorch refer to the schedule itself: it is saved as what it was
+        return object.__new__, (kind,), self.__dict__
+
+    schedule.__class__ = type(kind.__name__, (kind,), {"step": step, "__reduce__": reduce})
 
 
 _reader_dataset: Any = None
 
 
-def _reader(dataset: Any) -> None:
+def _reader(dataset: Any, begin: Optional[Callable[[int], Any]]) -> None:
     """A process that reads rows begins. Without a seed of its own it would draw what the others draw."""
+    from multiprocessing import current_process
+
     global _reader_dataset
     _reader_dataset = dataset
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
@@ -1786,16 +1878,9 @@ def _reader(dataset: Any) -> None:
     if torch is not None:
         torch.seed()
         torch.set_num_threads(1)
+    if begin is not None:
+        begin(current_process()._identity[-1] - 1)
 
 
 def _reader_reads(rows: List[int]) -> List[Any]:
     return [_reader_dataset[row] for row in rows]
-
-
-def _nothing(data: Any) -> Any:
-    """The same without its rows."""
-    if isinstance(data, Mapping):
-        return {name: _nothing(value) for name, value in data.items()}
-    if isinstance(data, (list, tuple)) and data and hasattr(data[0], "shape"):
-        return type(data)(_nothing(value) for value in data)
-    return data[:0]

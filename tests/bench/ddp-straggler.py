@@ -69,10 +69,12 @@ if mode == "paceline":
     import paceline
 
     paceline.ddp_hook(model)
-    batches = paceline.batches(state={"model": model, "optimizer": optimizer}, collective=True, samples=ROWS)
-    for batch, (bx, by) in paceline.Loader(batches, data):
-        # How many all have together is in the weight.
-        batch.loss = train(bx, by, round(world * batch.size / batch.weight) if batch.size else 0)
+    loader = paceline.Loader(DataLoader(data, batch_size=BATCH // world, shuffle=True))
+    for epoch in loader.epochs(EPOCHS, state={"model": model, "optimizer": optimizer}, collective=True):
+        for bx, by in loader:
+            batch = loader.batch
+            # How many all have together is in the weight.
+            batch.loss = train(bx, by, round(world * batch.size / batch.weight) if batch.size else 0)
 elif mode == "plain":
     sampler = DistributedSampler(data, seed=seed)
     for epoch in range(EPOCHS):
