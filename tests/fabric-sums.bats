@@ -180,6 +180,21 @@ pauses() {
 	[ "${lines[17]}" = ok ]
 }
 
+@test "a sum without rows: all hosts say so, and none may send any" {
+	world "a b"
+	stays a "sum-open round=1 iteration=0 hosts=a,b dense=0 rows=0" "sum-wait round=1 check=1"
+	run ask "$T/b/fabric.sock" "sum-open round=1 iteration=0 hosts=a,b dense=0 rows=0" \
+		"sum-rows round=1 rows=0 out-bytes=0" "sum-wait round=1 check=1" \
+		"sum-open round=2 iteration=0 hosts=a,b dense=0 rows=2"
+	[ "${lines[0]}" = ok ]
+	[[ ${lines[1]} == "err code=bad-request"*"this round has no rows" ]]
+	[[ ${lines[2]} == "ok rows=0 wire-bytes="*" sum="* ]]
+	[[ ${lines[3]} == "err code=bad-request"*"rows"* ]]
+	stays b "sum-open round=3 iteration=0 hosts=a,b dense=0 rows=0" "sum-wait round=3"
+	run ask "$T/a/fabric.sock" "sum-open round=3 iteration=0 hosts=a,b dense=0" "sum-wait round=3"
+	[[ ${lines[1]} == "err code=differs"*"rows"* ]]
+}
+
 @test "a client that leaves in the middle: the others are told which, and the next sum is whole" {
 	world "a b c"
 	stays b "sum-open round=1 iteration=0 hosts=a,b,c dense=0" "sum-wait round=1"

@@ -167,6 +167,7 @@ void round_fail(struct round *rd, enum sum_code code, const char *fmt, ...)
 	rd->sum->died++;
 	wire_tell_leave(rd);
 	wire_forget_offers(rd);
+	ring_give_back(rd);
 }
 
 /* Retires the round: another one may be opened; transfers of this one come to their end. */
@@ -174,7 +175,7 @@ static void retire(struct round *rd, enum sum_code code, const char *why)
 {
 	struct sum *s = rd->sum;
 
-	if (rd->done)
+	if (rd->done && code != SUM_STALE) /* others hear of a newer round, which says it, too */
 		wire_tell_leave(rd);
 	round_fail(rd, code, "%s", why);
 	rd->retired = 1;
@@ -325,6 +326,7 @@ static enum sum_code make_round(struct sum *s, const struct sum_round_options *o
 	rd->iteration = o->iteration;
 	rd->dense = o->dense;
 	rd->floats = o->floats;
+	rd->no_rows = o->no_rows;
 	rd->hosts = o->ranks;
 	if (s->link.way != SUM_BY_RING)
 		s->link.rates(s->link.carrier, &s->host[s->link.rank].rates);
@@ -460,7 +462,9 @@ enum sum_code sum_rows(struct sum *s, const void *client, uint64_t round,
 	enum sum_code code = find_living(s, client, round, &rd, err);
 
 	if (code == SUM_OK && rd->rows_said) {
-		error_set(err, ERROR_DATA, NULL, "the rows of this round have been sent already");
+		error_set(err, ERROR_DATA, NULL,
+			  rd->no_rows ? "this round has no rows"
+				      : "the rows of this round have been sent already");
 		code = SUM_BAD;
 	}
 	if (code == SUM_OK)

@@ -20,7 +20,9 @@
  * hosts and send the sums to all.  Nothing else of a table travels.
  *
  * Bulk is first offered, and sent when the other side has room and is ready for it.  So a host
- * whose client is slow or silent makes others wait, but costs them no memory.  When a round dies
+ * whose client is slow or silent makes others wait, but costs them no memory.  For a vector by the
+ * ring that needs little room all of it is given as soon as two hosts have met, and nothing is
+ * offered: words would take longer than the vector.  When a round dies
  * (a newer one is opened here or at another host, a client leaves, hosts named different things),
  * its other hosts are told, and transfers that were promised are completed before the memory is
  * released.
@@ -118,6 +120,7 @@ struct sum_round_options {
 	size_t ranks;
 	float *dense; /* floats of them; NULL: none */
 	uint64_t floats;
+	int no_rows; /* no host has any: nothing is said of them */
 	/* Nothing reads or writes dense any more. Called once, if the result was SUM_OK. */
 	void (*release)(void *arg);
 	void *arg;
@@ -142,7 +145,7 @@ struct sum_rows {
 	void (*release)(void *arg); /* of out; as with sum_open() */
 	void *arg;
 };
-/* All rows of this host, once. */
+/* All rows of this host, once; not in a round without rows. */
 enum sum_code sum_rows(struct sum *s, const void *client, uint64_t round,
 		       const struct sum_rows *rows, struct error *err);
 

@@ -34,7 +34,8 @@ struct piece {
 	uint32_t bucket, chunk; /* of the ring's kinds; a segment, and its owner's turn; else 0 */
 };
 
-enum piece_state { PIECE_NOT_YET, PIECE_OFFERED, PIECE_MOVING, PIECE_DONE };
+/* What is from PIECE_GIVEN on has a tag: there is room for it there, and it is not ready here. */
+enum piece_state { PIECE_NOT_YET, PIECE_OFFERED, PIECE_MOVING, PIECE_DONE, PIECE_GIVEN };
 
 /* Memory for what is received, used again and again. */
 struct block {
@@ -92,13 +93,14 @@ struct round {
 	const struct dense_way *way;
 	struct shares *shares; /* by shares, or until the first host has told that it is the ring */
 	int tells_ring;        /* this host does */
+	int gives_ahead;       /* room for bulk of the ring, before it is offered */
 	uint32_t units;
 	struct unit *unit;
 	struct chunk *chunk; /* hosts of them a bucket */
 	struct ranges parts;
 
 	uint32_t width; /* 0: not known */
-	int rows_said;
+	int no_rows, rows_said;
 	size_t rows_missing, merged_missing; /* lists that have not come */
 	struct block *mine;
 	void *out;
@@ -118,7 +120,8 @@ struct round {
 struct host {
 	uint64_t life, round, iteration, floats, hosts_check;
 	struct sum_rates rates; /* as it knew them then */
-	int left;               /* it has left that round before its end */
+	int no_rows;
+	int left; /* it has left that round before its end */
 };
 
 struct offer {
@@ -180,6 +183,8 @@ void wire_meet(struct round *rd, size_t member);
 void wire_offer(struct round *rd, size_t to, struct piece piece);
 /* A piece that was offered can be taken now. */
 void wire_want(struct round *rd, size_t from, struct piece piece, size_t bytes);
+/* Room was given for a piece that does not come. */
+void wire_send_nothing(struct round *rd, size_t to, uint8_t state);
 /* A piece of so many bytes is sent without being asked for. */
 int wire_is_short(size_t bytes);
 /* A message; sum_turn() is the caller's. */
@@ -206,6 +211,8 @@ struct dense_way {
 };
 extern const struct dense_way dense_by_ring, dense_by_shares;
 
+/* Room that was given for what this host has not sent will not be used. */
+void ring_give_back(struct round *rd);
 /* After which host the ring begins to add what is at this place. */
 size_t ring_chunk(const struct round *rd, uint64_t at);
 

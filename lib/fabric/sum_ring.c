@@ -224,8 +224,34 @@ static void ring_ready(struct round *rd, uint32_t bucket)
 		unit_check(rd, bucket);
 }
 
+/* All that comes from the host before this one finds room. */
+static void give_ahead(struct round *rd, size_t before)
+{
+	for (uint32_t i = 0; i < 2 * rd->units * rd->hosts; i++) {
+		struct piece p = {i % 2 ? PIECE_FINAL : PIECE_PARTIAL, (uint32_t)(i / 2 / rd->hosts),
+				  (uint32_t)(i / 2 % rd->hosts)};
+		size_t bytes;
+		uint8_t *state = ring_in(rd, before, p, &bytes);
+		if (state && !wire_is_short(bytes))
+			wire_want(rd, before, p, bytes);
+	}
+}
+
+void ring_give_back(struct round *rd)
+{
+	for (size_t i = 0; rd->chunk && rd->gives_ahead && i < rd->units * rd->hosts; i++) {
+		struct chunk *c = &rd->chunk[i];
+		if (c->partial_out >= PIECE_GIVEN)
+			wire_send_nothing(rd, behind(rd, rd->self), c->partial_out);
+		if (c->final_out >= PIECE_GIVEN)
+			wire_send_nothing(rd, behind(rd, rd->self), c->final_out);
+	}
+}
+
 static void ring_met(struct round *rd, size_t member)
 {
+	if (rd->hosts > 1 && rd->gives_ahead && behind(rd, member) == rd->self)
+		give_ahead(rd, member);
 	if (rd->hosts == 1 || member != behind(rd, rd->self))
 		return;
 	for (uint32_t b = 0; b < rd->units; b++) {
@@ -258,6 +284,14 @@ static int ring_begin(struct round *rd)
 		return -1;
 	for (uint32_t b = 0; b < rd->units; b++)
 		count_missing(rd, b);
+	/* All of it must find room: a host may wait for what it has given none for as long as others
+	 * do for what was given some and is not ready. And who may not know yet that it is the ring
+	 * does not know what the room is for. */
+	uint64_t pieces = 2 * rd->units * rd->hosts;
+	rd->gives_ahead = !shares_are_thought_of(rd) && pieces <= RECEIVES_MAX &&
+			  (2 * rd->floats / rd->hosts * (rd->hosts - 1) + pieces * CHUNK_UNIT) *
+					  sizeof(float) <=
+				  WINDOW_BYTES;
 	return 0;
 }
 

@@ -29,7 +29,7 @@ struct message {
 
 struct message_open {
 	struct message head;
-	uint64_t round, iteration, floats, hosts_check;
+	uint64_t round, iteration, floats, hosts_check, no_rows;
 	struct sum_rates rates;
 };
 
@@ -69,7 +69,8 @@ void wire_tell_open(struct round *rd)
 				 .round = rd->round,
 				 .iteration = rd->iteration,
 				 .floats = rd->floats,
-				 .hosts_check = rd->hosts_check};
+				 .hosts_check = rd->hosts_check,
+				 .no_rows = rd->no_rows != 0};
 
 	m.rates = rd->sum->host[rd->member[rd->self].rank].rates;
 	wire_tell_all(rd, &m, sizeof m);
@@ -142,6 +143,9 @@ void wire_meet(struct round *rd, size_t member)
 	else if (h->floats != rd->floats)
 		round_fail(rd, SUM_DIFFERS, "%s named %llu dense floats, this host %llu", name,
 			   (unsigned long long)h->floats, (unsigned long long)rd->floats);
+	else if (h->no_rows != (rd->no_rows != 0))
+		round_fail(rd, SUM_DIFFERS, "%s says that there are %srows, unlike this host", name,
+			   h->no_rows ? "no " : "");
 	if (rd->failed)
 		return;
 	m->life = h->life;
@@ -171,7 +175,8 @@ static void wire_on_open(struct sum *s, unsigned rank, const struct message_open
 				      .iteration = m->iteration,
 				      .floats = m->floats,
 				      .hosts_check = m->hosts_check,
-				      .rates = m->rates};
+				      .rates = m->rates,
+				      .no_rows = m->no_rows != 0};
 	if (wire_member_of(s->open, rank, &member))
 		wire_meet(s->open, member);
 }
@@ -205,31 +210,6 @@ int wire_is_short(size_t bytes)
 	return bytes <= DATA_MAX;
 }
 
-void wire_offer(struct round *rd, size_t to, struct piece p)
-{
-	const struct piece_way *way = way_of[p.kind];
-	uint8_t *state = way->out(rd, to, p);
-	size_t bytes;
-
-	if (!state || *state != PIECE_NOT_YET || rd->failed || !rd->member[to].life)
-		return;
-	const void *data = way->data(rd, to, p, &bytes);
-	if (!data)
-		return;
-	struct message m =
-		message_about(rd, to, p, wire_is_short(bytes) ? MESSAGE_DATA : MESSAGE_OFFER);
-	m.bytes = bytes;
-	m.width = way == &rows_way && bytes ? rd->width : 0;
-	if (m.kind == MESSAGE_OFFER) {
-		*state = PIECE_OFFERED;
-		wire_tell(rd, to, &m, sizeof m, NULL, 0);
-		return;
-	}
-	*state = PIECE_DONE;
-	wire_tell(rd, to, &m, sizeof m, data, bytes);
-	round_one_less(rd);
-}
-
 struct sending {
 	struct round *round;
 	size_t to;
@@ -251,9 +231,72 @@ static void wire_sent(void *arg)
 	sum_turn(s);
 }
 
+/* There is room for it there, and it is ready here. -1: no memory, and the round has failed. */
+static int wire_send(struct round *rd, size_t to, struct piece p, uint8_t *state, unsigned tag,
+		     const void *data, size_t bytes)
+{
+	const struct sum_link *l = &rd->sum->link;
+	struct sending *g = malloc(sizeof *g);
+
+	if (!g) {
+		round_fail(rd, SUM_ROOM, "out of memory");
+		return -1;
+	}
+	*g = (struct sending){rd, to, p};
+	*state = PIECE_MOVING;
+	rd->under_way++;
+	count_sent(rd, bytes);
+	l->send(l->carrier, rd->member[to].rank, tag, data, bytes, wire_sent, g);
+	return 0;
+}
+
 static void nothing_sent(void *arg)
 {
 	(void)arg;
+}
+
+void wire_send_nothing(struct round *rd, size_t to, uint8_t state)
+{
+	const struct sum_link *l = &rd->sum->link;
+
+	l->send(l->carrier, rd->member[to].rank, (unsigned)(state - PIECE_GIVEN), "", 0, nothing_sent,
+		NULL);
+}
+
+static int is_given_ahead(const struct round *rd, struct piece p)
+{
+	return rd->gives_ahead && way_of[p.kind] == &ring_way;
+}
+
+void wire_offer(struct round *rd, size_t to, struct piece p)
+{
+	const struct piece_way *way = way_of[p.kind];
+	uint8_t *state = way->out(rd, to, p);
+	size_t bytes;
+
+	if (!state || (*state != PIECE_NOT_YET && *state < PIECE_GIVEN) || rd->failed ||
+	    !rd->member[to].life)
+		return;
+	const void *data = way->data(rd, to, p, &bytes);
+	if (!data)
+		return;
+	if (*state >= PIECE_GIVEN) {
+		wire_send(rd, to, p, state, *state - PIECE_GIVEN, data, bytes);
+		return;
+	}
+	struct message m =
+		message_about(rd, to, p, wire_is_short(bytes) ? MESSAGE_DATA : MESSAGE_OFFER);
+	m.bytes = bytes;
+	m.width = way == &rows_way && bytes ? rd->width : 0;
+	if (m.kind == MESSAGE_OFFER) {
+		*state = PIECE_OFFERED;
+		if (!is_given_ahead(rd, p))
+			wire_tell(rd, to, &m, sizeof m, NULL, 0);
+		return;
+	}
+	*state = PIECE_DONE;
+	wire_tell(rd, to, &m, sizeof m, data, bytes);
+	round_one_less(rd);
 }
 
 /* The other side keeps room until something comes, so it always gets an answer. */
@@ -262,27 +305,21 @@ static void on_grant(struct sum *s, unsigned rank, const struct message *m)
 	const struct sum_link *l = &s->link;
 	struct round *rd = s->open;
 	struct piece p = {m->piece, m->bucket, m->chunk};
-	struct sending *g = NULL;
-	const void *data = NULL;
-	uint8_t *state;
+	const void *data;
+	uint8_t *state = NULL;
 	size_t to, bytes = 0;
 
-	if (rd && !rd->failed && rd->life == m->to_life && wire_member_of(rd, rank, &to) &&
-	    (state = way_of[p.kind]->out(rd, to, p)) != NULL && *state == PIECE_OFFERED) {
-		data = way_of[p.kind]->data(rd, to, p, &bytes);
-		g = malloc(sizeof *g);
-		if (!g)
-			round_fail(rd, SUM_ROOM, "out of memory");
-	}
-	if (!data || !g) {
-		l->send(l->carrier, rank, m->tag, "", 0, nothing_sent, NULL);
+	if (rd && !rd->failed && rd->life == m->to_life && wire_member_of(rd, rank, &to))
+		state = way_of[p.kind]->out(rd, to, p);
+	if (state && *state == PIECE_NOT_YET && is_given_ahead(rd, p) && m->tag < RECEIVES_MAX) {
+		*state = (uint8_t)(PIECE_GIVEN + m->tag);
 		return;
 	}
-	*g = (struct sending){rd, to, p};
-	*state = PIECE_MOVING;
-	rd->under_way++;
-	count_sent(rd, bytes);
-	l->send(l->carrier, rank, m->tag, data, bytes, wire_sent, g);
+	if (state && *state == PIECE_OFFERED &&
+	    (data = way_of[p.kind]->data(rd, to, p, &bytes)) != NULL &&
+	    wire_send(rd, to, p, state, m->tag, data, bytes) == 0)
+		return;
+	l->send(l->carrier, rank, m->tag, "", 0, nothing_sent, NULL);
 }
 
 /* ---- receiving ---- */

@@ -144,11 +144,15 @@ static enum sum_code read_hosts(struct sums *s, const char *text, unsigned *rank
 static int read_open(const struct record *r, struct sum_round_options *o, uint64_t *offset,
 		     const char **hosts, struct error *err)
 {
+	uint64_t rows = 1;
+
 	if (record_u64(r, "round", 0, UINT64_MAX, &o->round, err) != 0 ||
+	    record_u64_opt(r, "rows", 0, 1, &rows, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &o->iteration, err) != 0 ||
 	    record_text(r, "hosts", hosts, err) != 0 ||
 	    record_u64(r, "dense", 0, SIZE_MAX / 16, &o->floats, err) != 0)
 		return -1;
+	o->no_rows = !rows;
 	return o->floats ? record_u64(r, "dense-offset", 0, SIZE_MAX, offset, err) : 0;
 }
 
@@ -333,7 +337,7 @@ static void on_drop(struct request *rq, void *sums)
 }
 
 const struct verb sums_verbs[SUMS_VERBS] = {
-	{"sum-open", "round iteration hosts dense", "dense-offset", sums_on_open, 0,
+	{"sum-open", "round iteration hosts dense", "dense-offset rows", sums_on_open, 0,
 	 "begins a sum of these hosts, in the mapped memory"},
 	{"sum-part", "round begin length", "", sums_on_part, 0,
 	 "these floats hold this host's own sum now"},

@@ -253,9 +253,10 @@ float *fabric_client_open(struct fabric_client *f, uint64_t round, uint64_t iter
 	if (!f->mapped ||
 	    fabric_client_ask(f, round, on_opened,
 			      "sum-open round=%llu iteration=%llu hosts=%s dense=%zu "
-			      "dense-offset=%zu\n",
+			      "dense-offset=%zu%s\n",
 			      (unsigned long long)round, (unsigned long long)iteration, hosts,
-			      store_dense_count(f->replica->ps->store), offset) != 0) {
+			      store_dense_count(f->replica->ps->store), offset,
+			      store_width(f->replica->ps->store) ? "" : " rows=0") != 0) {
 		round_end(f->replica, "fabric", "fabricd is not there");
 		return NULL;
 	}

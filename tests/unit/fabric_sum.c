@@ -60,6 +60,7 @@ static double rate_of[HOSTS_MAX]; /* of each host's link; 0: any */
 static double in_of[HOSTS_MAX];   /* if it differs: into the host */
 static int is_followed = 1;       /* hosts look again at any time, and may find other rates */
 static int is_least[HOSTS_MAX];   /* that is a lower bound */
+static unsigned without_rows;     /* a bit for each host that says so when it opens a round */
 static unsigned may_get; /* a bit for each answer that is fine, besides SUM_OK */
 
 static uint64_t any(uint64_t n)
@@ -379,6 +380,7 @@ static enum sum_code open_as(unsigned i, uint64_t round, uint64_t iteration, uns
 				      .ranks = n,
 				      .dense = c->dense,
 				      .floats = c->floats,
+				      .no_rows = without_rows >> i & 1,
 				      .release = on_release,
 				      .arg = c};
 	enum sum_code code = sum_open(host[i], &o, on_opened, c, &err);
@@ -488,6 +490,7 @@ static void say_rows(unsigned i, uint64_t round)
 {
 	struct client *c = &client[i];
 	struct error err;
+	enum sum_code code;
 	struct sum_rows rows = {.rows = c->rows,
 				.count = c->row_count,
 				.width = c->width,
@@ -496,7 +499,11 @@ static void say_rows(unsigned i, uint64_t round)
 				.release = on_rows_release,
 				.arg = c};
 
-	(void)ok(sum_rows(host[i], c, round, &rows, &err));
+	code = sum_rows(host[i], c, round, &rows, &err);
+	if (without_rows >> i & 1)
+		assert_int_equal(code, SUM_BAD);
+	else
+		(void)ok(code);
 }
 
 /* The next thing that a client has to say of the round; 0: all is said. */
@@ -603,14 +610,16 @@ static void whole_sum(unsigned n, size_t floats, enum keys keys, size_t rows, ui
 {
 	start(n, with_seed);
 	make_clients(floats, keys, rows);
+	without_rows = keys == KEYS_NONE && any(2) ? UINT32_MAX : 0;
 	open_all(7);
 	say_all(7);
 	check_all();
 	stop();
 	for (unsigned i = 0; i < n; i++) {
 		assert_int_equal(client[i].released, 1);
-		assert_int_equal(client[i].rows_released, 1);
+		assert_int_equal(client[i].rows_released, !without_rows);
 	}
+	without_rows = 0;
 	free_clients();
 }
 
@@ -1013,8 +1022,9 @@ static void hosts_that_differ(void **state)
 	struct error err;
 
 	(void)state;
-	for (int what = 0; what < 4; what++) {
+	for (int what = 0; what < 5; what++) {
 		start(3, 3);
+		without_rows = what == 4 ? 2 : 0;
 		make_clients(1000, KEYS_NONE, 0);
 		if (what == 1)
 			client[1].floats = 999;
@@ -1029,6 +1039,7 @@ static void hosts_that_differ(void **state)
 			assert_int_equal(client[i].waited, what ? 1 : 0);
 			assert_true(!what || client[i].code == SUM_DIFFERS);
 		}
+		without_rows = 0;
 		stop();
 		free_clients();
 	}

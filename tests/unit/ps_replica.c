@@ -153,7 +153,7 @@ static void on_drop(struct request *rq, void *owner)
 }
 
 static const struct verb fabric_verbs[] = {
-	{"sum-open", "round iteration hosts dense dense-offset", "", on_open, 0, ""},
+	{"sum-open", "round iteration hosts dense dense-offset", "rows", on_open, 0, ""},
 	{"sum-part", "round begin length", "", on_part, 0, ""},
 	{"sum-rows", "round rows width offset out-offset out-bytes", "", on_rows, 0, ""},
 	{"sum-wait", "round", "check", on_wait, 0, ""},
