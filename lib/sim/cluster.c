@@ -52,6 +52,21 @@ static int cluster_read_job(struct sim_job *j, const struct record *r, struct er
 	return 0;
 }
 
+/* By their keys of `trainctl solve -o`. */
+static int cluster_read_options(struct sim_job *j, const struct record *r, struct error *err)
+{
+	const struct solution_option *row;
+	struct error what;
+	solution_options_init(&j->options);
+	for (size_t i = 0; (row = solution_option(i)); i++) {
+		const char *value = record_get(r, row->key);
+		if (value && solution_option_set(row, &j->options, value, &what) != 0)
+			return error_set(err, ERROR_DATA, NULL, "%s=%.40s: %.200s", row->key, value, what.text);
+	}
+	j->options.limit = j->restart_limit;
+	return 0;
+}
+
 static int cluster_over(const char *key, uint64_t value, uint64_t max, struct error *err)
 {
 	if (value <= max)
@@ -112,7 +127,7 @@ static int cluster_add_job(struct sim *s, const struct record *r, struct error *
 		return error_set(err, ERROR_DATA, NULL, "a second job");
 	*j = (struct sim_job){.every = 10, .window_short = 60, .window_long = 600,
 			      .restart_window = 600, .restart_cooldown = 60};
-	if (cluster_read_job(j, r, err) != 0)
+	if (cluster_read_job(j, r, err) != 0 || cluster_read_options(j, r, err) != 0)
 		return -1;
 	if (strcmp(j->sync, "allreduce") == 0)
 		j->servers = 0;
