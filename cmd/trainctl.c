@@ -31,6 +31,7 @@ static const struct {
 	{"rebalance", trainctl_ask, "move keys from the busiest server to the others"},
 	{"apply", trainctl_ask, "carry out actions on stdin, all in the same iteration"},
 	{"report", trainctl_report, "show where the time went, what was decided, and what failed"},
+	{"compare", trainctl_compare, "show two jobs beside each other, and how they differ"},
 	{"ledger", trainctl_ledger, "show which rows are in the model, by epoch"},
 	{"solve", trainctl_solve, "run a solution on a snapshot, or again on a log"},
 };
@@ -111,6 +112,7 @@ static int trainctl_unknown_command(const char *given)
 		     {"show", "trainctl status -j JOB"},
 		     {"watch", "trainctl top -j JOB"},
 		     {"help", "trainctl --help"},
+		     {"diff", "trainctl compare A B"},
 		     {"predict", "predict -j JOB FILE"},
 		     {"score", "predict -j JOB FILE"},
 		     {"export", "ckpt export -j JOB FILE.safetensors"}};

@@ -504,3 +504,36 @@ speed.png" ]
 	run -0 report --text
 	[[ $(tr -s ' \n' ' ' <<<"$output") == *"learning rate of w0 times 4: from "* ]]
 }
+
+# ---- two jobs ----
+
+@test "compare: times, causes, scores and keys of two jobs, in words and as records" {
+	made
+	printf '%s\n' JOB=uneven BATCH=samples:100 'SOLUTION=filter:antdt-nd' EPOCHS=1 >state/job.env
+	mkdir -p other/state
+	sed -e 's/=antdt-nd/=none/; s/job=uneven/job=plain/; /^action\|^decision/d; s/auc=0.75 /auc=0.5 /' state/job.log >other/state/job.log
+	printf '%s\n' JOB=plain BATCH=samples:100 'SOLUTION=filter:none' $'LABEL="a\ebc"' >other/state/job.env
+	run -0 trainctl compare ./state other/ --text
+	[[ ${lines[0]} == *uneven*plain*times* ]]
+	grep -Eq '^job time +1 min 52 s +1 min 52 s +1.00$' <<<"$output"
+	grep -Eq '^actions +2 +0 +0.00$' <<<"$output"
+	grep -Eq '^AUC +0.7500 +0.5000$' <<<"$output"
+	grep -A 1 '^  SOLUTION *filter:antdt-nd$' <<<"$output" | grep -q '^ *filter:none$'
+	grep -A 1 '^  EPOCHS *1$' <<<"$output" | grep -q '^ *(default)$'
+	grep -q '^  LABEL *(default)$' <<<"$output"
+	not grep -qE $'BATCH|JOB|\e' <<<"$output"
+	trainctl compare other/state ./state >records
+	grep -q '^compare name=auc a=0.5 b=0.75$' records
+	grep -q '^differs key=SOLUTION a=filter:none b=filter:antdt-nd$' records
+	# A job that has died, without its file; what is no job, or not two.
+	rm other/state/job.env
+	printf 'begin job=new at=1000\nphase name=run' >other/state/job.log
+	run -0 trainctl compare ./state other/ --text
+	[[ $output == *"ends in the middle of a line"* ]]
+	grep -Eq '^samples/s while workers train +[0-9]+ +-$' <<<"$output"
+	grep -q '^  not known: ' <<<"$output"
+	not grep -q BATCH <<<"$output"
+	run -66 trainctl compare ./state nope
+	run -64 trainctl compare ./state
+	[[ $output == *"two jobs are compared, not 1"* ]]
+}

@@ -5,10 +5,8 @@
 
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
-#include "job/job.h"
 #include "job/jobs.h"
 #include "record/record.h"
-#include "sim/copy.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -137,109 +135,70 @@ static int report_take_file(struct account *a, const char *path, struct error *e
 	return got;
 }
 
-/* older: the log that was moved aside when it grew too large; often there is none */
-static int take_files(struct account *a, const char *older, const char *path, struct error *err)
+int report_read(struct report *p, const struct dirs *dirs, account_tell_fn *tell, struct error *err)
 {
-	int got = access(older, F_OK) == 0 ? report_take_file(a, older, err) : 0;
-	if (got == 0)
-		got = report_take_file(a, path, err);
-	if (got == 0 && a->runs == 0)
-		got = error_set(err, ERROR_NEGATIVE, path, "no run has begun");
-	if (got == 0)
-		account_end(a);
-	return got;
+	char older[DIRS_PATH_MAX]; /* moved aside when it grew too large; often there is none */
+	*p = (struct report){.a = NULL};
+	dirs_state(dirs, "job.log", p->path);
+	dirs_state(dirs, "job.log.1", older);
+	if (account_new(&p->a, tell, NULL, err) != 0 ||
+	    (access(older, F_OK) == 0 && report_take_file(p->a, older, err) != 0) ||
+	    report_take_file(p->a, p->path, err) != 0)
+		return -1;
+	if (p->a->runs == 0)
+		return error_set(err, ERROR_NEGATIVE, p->path, "no run has begun");
+	account_end(p->a);
+	return cost_of(p->a, &p->cost, err) == 0 ? effect_list(p->a, &p->effect, &p->effects, err)
+						 : -1;
+}
+
+void report_free(struct report *p)
+{
+	free(p->effect);
+	account_free(p->a);
 }
 
 /* ---- what is wanted ---- */
 
 struct wanted {
-	int records, only_verdict, cluster;
+	int records;
 	const char *html, *png;
-	const char *older, *path; /* the log */
-	const char *job;          /* the job file that ran */
 };
 
-static int report_put_cluster_line(const char *line, size_t len, void *arg, struct error *err)
+static int report_make_all(const struct wanted *w, const struct report *p, struct error *err)
 {
-	(void)arg;
-	if (fwrite(line, 1, len, stdout) != len)
-		return error_errno(err, ERROR_IO, "standard output", "can't be written");
-	return 0;
-}
-
-static int report_cluster(const struct wanted *w, const struct account *a, struct error *err)
-{
-	struct job job;
-	struct record_out *o = RECORD_BARE("job");
-	if (job_init(&job, err) != 0)
-		return -1;
-	int result = job_read(&job, w->job, err);
-	if (result == 0)
-		result = job_finish(&job, w->job, err);
-	if (result == 0) {
-		uint64_t samples = a->epochs > 0 ? (uint64_t)a->total / a->epochs : 0;
-		copy_job(o, &job, samples, a->replicas > 0 ? a->replicas : 1);
-		record_print(stdout, o);
-		result = copy_log(a, report_put_cluster_line, NULL, err);
+	int result = 0;
+	if (w->records) {
+		report_put_times(p->a);
+		report_put_nodes(p->a);
+		report_put_links(p->a);
+		put_values(p->a);
+		report_put_verdict(p);
+		put_report(p->a);
 	}
-	job_free(&job);
-	return result;
-}
-
-static int report_make_all(const struct wanted *w, const struct account *a, struct error *err)
-{
-	struct report p = {.a = a, .path = w->path};
-	int result = cost_of(a, &p.cost, err);
-	if (result == 0)
-		result = effect_list(a, &p.effect, &p.effects, err);
-	if (result == 0 && w->records) {
-		report_put_times(a);
-		report_put_nodes(a);
-		report_put_links(a);
-		put_values(a);
-		report_put_verdict(&p);
-		put_report(a);
-	}
-	if (result == 0 && w->html)
-		result = report_html(&p, w->html, err);
+	if (w->html)
+		result = report_html(p, w->html, err);
 	if (result == 0 && w->png)
-		result = report_png(&p, w->png, err);
-	if (result == 0 && !w->html && !w->png && !w->records)
-		report_text(&p, w->only_verdict);
-	free(p.effect);
-	return result;
-}
-
-static int report_job(const struct wanted *w, struct error *err)
-{
-	struct account *a;
-	int plain = w->records && !w->cluster;
-	if (account_new(&a, plain ? report_print_line : NULL, NULL, err) != 0)
-		return -1;
-	int result = take_files(a, w->older, w->path, err);
-	if (result == 0 && w->cluster)
-		result = report_cluster(w, a, err);
-	else if (result == 0)
-		result = report_make_all(w, a, err);
-	account_free(a);
+		result = report_png(p, w->png, err);
+	if (!w->html && !w->png && !w->records)
+		report_text(p, 0);
 	return result;
 }
 
 void trainctl_tell_verdict(const struct dirs *dirs)
 {
-	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX];
-	struct wanted w = {.only_verdict = 1, .path = path, .older = older};
-	dirs_state(dirs, "job.log", path);
-	dirs_state(dirs, "job.log.1", older);
-	report_job(&w, NULL);
+	struct report p;
+	if (report_read(&p, dirs, NULL, NULL) == 0)
+		report_text(&p, 1);
+	report_free(&p);
 }
 
 int trainctl_report(int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *state_dir = NULL, *none;
-	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX], job_file[DIRS_PATH_MAX];
 	int text = 0;
-	struct wanted w = {.path = path, .older = older, .job = job_file};
+	struct wanted w = {0};
+	struct report p;
 	const struct option_row rows[] = {
 		TRAINCTL_ROW_JOB(&job),
 		TRAINCTL_ROW_RUN_DIR(&run_dir, "its run directory; state is in DIR/state"),
@@ -248,10 +207,6 @@ int trainctl_report(int argc, char **argv)
 		 .kind = OPTION_FLAG,
 		 .target = &w.records,
 		 .help = "records also on a terminal"},
-		{.name = "cluster",
-		 .kind = OPTION_FLAG,
-		 .target = &w.cluster,
-		 .help = "the job and what it was measured to cost, as trainsim reads it"},
 		{.name = "text",
 		 .kind = OPTION_FLAG,
 		 .target = &text,
@@ -287,8 +242,9 @@ int trainctl_report(int argc, char **argv)
 		return cmd_fail(PROGRAM, &err);
 	if (!text && !w.html && !w.png && !isatty(STDOUT_FILENO))
 		w.records = 1;
-	dirs_state(&dirs, "job.log", path);
-	dirs_state(&dirs, "job.log.1", older);
-	dirs_state(&dirs, "job.env", job_file);
-	return report_job(&w, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	result = report_read(&p, &dirs, w.records ? report_print_line : NULL, &err);
+	if (result == 0)
+		result = report_make_all(&w, &p, &err);
+	report_free(&p);
+	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }

@@ -8,6 +8,7 @@
 #include "account/effect.h"
 #include "account/verdict.h"
 #include "base/error.h"
+#include "job/dirs.h"
 #include "screen/grid.h"
 
 #include <stddef.h>
@@ -15,12 +16,17 @@
 #include <stdio.h>
 
 struct report {
-	const struct account *a;
+	struct account *a;
 	struct cost cost;
 	struct effect *effect; /* in order of time */
 	size_t effects;
-	const char *path; /* of the log */
+	char path[DIRS_PATH_MAX]; /* of the log */
 };
+
+/* report.c: reads the log of a job and what follows from it; tell as in account_new(). ERROR_NEGATIVE:
+ * no run has begun. report_free() in any case. */
+int report_read(struct report *p, const struct dirs *dirs, account_tell_fn *tell, struct error *err);
+void report_free(struct report *p);
 
 /* ---- words (report_words.c) ---- */
 

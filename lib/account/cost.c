@@ -27,6 +27,10 @@ const char *const cost_text[COST_KINDS] = {
 	[COST_ENDING] = "after training: last checkpoint, stopping",
 	[COST_SCORING] = "scoring TEST"};
 
+const char *const cost_name[COST_KINDS] = {
+	"together", "thrown", "waiting", "server", "barrier", "collective", "first", "restarts",
+	"handover", "checkpoints", "other", "starting", "rollback", "ending", "scoring"};
+
 /* A worker in a window. */
 struct cell {
 	double speed;

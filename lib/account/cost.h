@@ -47,8 +47,8 @@ enum cost_kind {
 	COST_KINDS
 };
 
-/* In words, for people. */
-extern const char *const cost_text[COST_KINDS];
+/* In words, for people; and in records. */
+extern const char *const cost_text[COST_KINDS], *const cost_name[COST_KINDS];
 
 struct cost {
 	int known;       /* 0: the log has no measurements of workers; then there are only phases */
