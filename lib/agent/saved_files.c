@@ -35,6 +35,7 @@ struct saved_files {
 	struct tree tree;
 	char path[PATH_MAX]; /* the file or directory, as realpath(3) has it; "": neither */
 	int memory;          /* what it is to be; later, what the next one is to be; -1: nothing */
+	uint64_t next; /* bytes of the next one */
 	struct saved_memory kept;
 	struct saved_state held; /* later */
 	int result;
@@ -167,8 +168,7 @@ int saved_files_fit(const char *load_root, uint64_t bytes)
 	return left == 0 || left / 2 > bytes;
 }
 
-/* To the disk, unless it is only to be held. Then there is memory for the next time, if it can be
- * had. */
+/* To the disk, unless it is only to be held. */
 static int saved_files_write(struct saved_files *s)
 {
 	char path[64];
@@ -185,11 +185,16 @@ static int saved_files_write(struct saved_files *s)
 		s->memory = -1;
 	}
 	fs_close(&s->memory);
-	if (saved_files_fit(s->kept.load_root, bytes))
+	return 0;
+}
+
+/* If it can be had. */
+static void saved_files_prepare(struct saved_files *s)
+{
+	if (saved_files_fit(s->kept.load_root, s->next))
 		s->memory = keep_new(CKPT_MEMORY_STATE, NULL);
 	if (s->memory >= 0)
-		(void)keep_fill(s->memory, bytes);
-	return 0;
+		(void)keep_fill(s->memory, s->next);
 }
 
 /* ---- the thread ---- */
@@ -198,8 +203,13 @@ static void *saved_files_gather(void *saved_files)
 {
 	struct saved_files *s = saved_files;
 	uint64_t one = 1;
-	s->result = s->memory >= 0 ? saved_files_write(s)
-				   : saved_files_add(&s->tree, s->path, &s->error);
+	int wants_next = s->memory >= 0 || !s->path[0];
+	if (s->memory >= 0)
+		s->result = saved_files_write(s);
+	else if (s->path[0])
+		s->result = saved_files_add(&s->tree, s->path, &s->error);
+	if (s->result == 0 && wants_next)
+		saved_files_prepare(s);
 	if (s->result == 0 && s->path[0])
 		s->result = sync_above(s->tree.base, s->path, &s->error);
 	if (s->result == 0 && s->path[0] && s->tree.files == 0)
@@ -243,7 +253,7 @@ static int saved_files_start_thread(struct saved_files *s, struct error *err)
 }
 
 int saved_files_start(struct saved_files **out, const char *cut, const char *dir, const char *path,
-		      int memory, const struct saved_memory *kept, struct error *err)
+		      int memory, uint64_t next, const struct saved_memory *kept, struct error *err)
 {
 	struct saved_files *s = calloc(1, sizeof *s);
 	if (!s) {
@@ -252,6 +262,7 @@ int saved_files_start(struct saved_files **out, const char *cut, const char *dir
 	}
 	s->memory = memory;
 	s->held.fd = -1;
+	s->next = next;
 	s->kept = *kept;
 	if ((path && saved_files_find(s, cut, dir, path, err) != 0) ||
 	    saved_files_start_thread(s, err) != 0) {

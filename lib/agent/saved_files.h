@@ -3,7 +3,7 @@
  * thread does that, because a disk may take long, and the trainer goes on meanwhile.
  *
  * A trainer may also write one file into memory, which is faster than any disk.  The thread copies
- * it to the disk, and gets as much memory for the next time: to write into memory that is there
+ * it to the disk, and gets memory for the next time: to write into memory that is there
  * already takes a third of the time.  What was written is held by another process once it is a
  * checkpoint (ckpt/memory.h); until then that one still holds the one before.
  */
@@ -28,9 +28,11 @@ struct saved_memory {
 /* path: a file, or a directory with all that is below it; relative to dir, which is in the
  * checkpoint's directory cut. memory: a descriptor of what is to be the file path, which is taken
  * over; -1: the trainer has written path. path NULL: nothing is put on the disk, the memory is only
- * to be held. -1: path does not exist. */
+ * to be held; -1: there is none, only some for the next time is wanted. next: bytes of that.
+ * -1: path does not exist. */
 int saved_files_start(struct saved_files **out, const char *cut, const char *dir, const char *path,
-		      int memory, const struct saved_memory *kept, struct error *err);
+		      int memory, uint64_t next, const struct saved_memory *kept,
+		      struct error *err);
 /* Whether this machine has memory left for two more states of so many bytes. */
 int saved_files_fit(const char *load_root, uint64_t bytes);
 /* Readable when it is done. */

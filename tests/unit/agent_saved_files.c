@@ -56,7 +56,7 @@ static struct saved_files *begin(void)
 	assert_non_null(f);
 	fputs("weights", f);
 	fclose(f);
-	assert_int_equal(saved_files_start(&s, scratch, dir, "state", -1, &nowhere, &err), 0);
+	assert_int_equal(saved_files_start(&s, scratch, dir, "state", -1, 0, &nowhere, &err), 0);
 	while (sem_wait(&asked) != 0)
 		;
 	return s;
@@ -123,7 +123,7 @@ static int saved_fd(int memory, const struct saved_memory *kept, struct ckpt_fil
 	struct saved_state held;
 	size_t len;
 	answer_all();
-	assert_int_equal(saved_files_start(&s, scratch, dir, "state", memory, kept, err), 0);
+	assert_int_equal(saved_files_start(&s, scratch, dir, "state", memory, 7, kept, err), 0);
 	struct pollfd p = {.fd = saved_files_fd(s), .events = POLLIN};
 	assert_int_equal(poll(&p, 1, -1), 1);
 	if (saved_files_take(s, name, &lines, &len, &held, fd, err) != 0)
@@ -209,7 +209,7 @@ static void test_a_state_that_is_only_to_be_held_is_on_no_disk(void **state)
 	int next;
 	(void)state;
 	make_dir();
-	assert_int_equal(saved_files_start(&s, dir, dir, NULL, written("weights"), &kept, &err), 0);
+	assert_int_equal(saved_files_start(&s, dir, dir, NULL, written("weights"), 7, &kept, &err), 0);
 	struct pollfd p = {.fd = saved_files_fd(s), .events = POLLIN};
 	assert_int_equal(poll(&p, 1, -1), 1);
 	assert_int_equal(saved_files_take(s, name, &lines, &len, &held, &next, &err), 0);
