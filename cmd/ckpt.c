@@ -75,6 +75,8 @@ static int run_list(const char *const *operand, struct error *err)
 			record_add_u64(o, "bytes", e->bytes);
 			if (e->base[0])
 				record_add(o, "base", e->base);
+			if (e->reported[0])
+				record_add(o, "reported", e->reported);
 		}
 		record_print(stdout, o);
 	}
@@ -103,6 +105,8 @@ static void add_head(struct record_out *o, const struct ckpt_manifest *m)
 		record_add_u64(o, "epoch", (uint64_t)m->epoch);
 	if (m->base[0])
 		record_add(o, "base", m->base);
+	if (m->reported[0])
+		record_add(o, "reported", m->reported);
 }
 
 static void show_head(const struct ckpt *c)

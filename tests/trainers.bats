@@ -655,6 +655,9 @@ def take(path): counts["batches"] = int(open(path + "/counts").read())' stopping
 	touch go
 	ended "$SUPERVISOR"
 	[ "$status" -eq 0 ]
+	ckpt list run/state/checkpoints >list
+	grep -q '^checkpoint .* reported=val_loss:20.5,best_val_loss:0.5$' list
+	ckpt show "$(ckpt latest run/state/checkpoints)" | grep -q '^checkpoint .* reported=val_loss:20.5,'
 	trainctl report --run-dir "$T/run" >report
 	grep -Eq '^value name=val_loss last=20.5 least=0.5 least-at=(20|21) most=20.5 most-at=(40|41)$' report
 	trainctl report --text --run-dir "$T/run" | grep -q 'val_loss: 20.5 at last, 0.5 (iteration 2[01]) to 20.5 (iteration 4[01])'

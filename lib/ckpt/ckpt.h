@@ -36,6 +36,7 @@
 #define CKPT_FILE_LINE_MAX 2048
 #define CKPT_SAVED_MAX 1100
 #define CKPT_PATH_MAX 4096
+#define CKPT_REPORTED_MAX 1024
 
 struct ckpt_file {
 	/* An id. In a foreign checkpoint it is a path, which is in the directory unless it begins
@@ -63,6 +64,8 @@ struct ckpt_manifest {
 	char base[CKPT_NAME_MAX]; /* name of the base, a directory beside it; "": none */
 	uint64_t base_sum;        /* checksum of the base's MANIFEST */
 	uint64_t sum;             /* after reading: checksum of MANIFEST itself */
+	/* What a trainer has measured last, "NAME:VALUE,..."; "": nothing. */
+	char reported[CKPT_REPORTED_MAX];
 	int foreign;    /* the parameters are files of trainers that are not ours: no parts */
 	uint32_t parts; /* counted from the files part-0, part-1, ... */
 	size_t count;
@@ -200,6 +203,7 @@ struct ckpt_entry {
 	uint32_t parts;
 	uint64_t bytes; /* of all its files */
 	char base[CKPT_NAME_MAX]; /* or "" */
+	char reported[CKPT_REPORTED_MAX]; /* or "" */
 };
 
 /* Lists all checkpoints in dir: the incomplete ones first, then the others, the oldest first (by

@@ -102,6 +102,7 @@ static int take_manifest(const char *dir, struct ckpt_entry *e, struct error *er
 	if (result == 0) {
 		e->complete = 1;
 		e->foreign = m.foreign;
+		memcpy(e->reported, m.reported, sizeof e->reported);
 		e->iteration = m.iteration;
 		e->incarnation = m.incarnation;
 		e->at = m.at;

@@ -287,6 +287,8 @@ static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 	record_add_real(&o, "at", m->at);
 	if (m->epoch >= 0)
 		record_add_u64(&o, "epoch", (uint64_t)m->epoch);
+	if (m->reported[0])
+		record_add(&o, "reported", m->reported);
 	if (m->base[0]) {
 		char sum[17];
 		snprintf(sum, sizeof sum, "%016" PRIx64, m->base_sum);
@@ -371,7 +373,7 @@ static int manifest_take_base(struct ckpt_manifest *m, const struct record *r, s
 static int manifest_take_head(struct ckpt_manifest *m, const struct record *r, struct error *err)
 {
 	uint64_t version, iteration, incarnation, epoch = UINT64_MAX;
-	const char *job, *kind = record_get(r, "kind");
+	const char *job, *kind = record_get(r, "kind"), *reported = record_get(r, "reported");
 	double at;
 	if (!record_is(r, "checkpoint"))
 		return error_set(err, ERROR_DATA, NULL, "a checkpoint record must come first");
@@ -391,6 +393,7 @@ static int manifest_take_head(struct ckpt_manifest *m, const struct record *r, s
 		return -1;
 	if (epoch <= INT64_MAX)
 		m->epoch = (int64_t)epoch;
+	snprintf(m->reported, sizeof m->reported, "%s", reported ? reported : "");
 	if (version == 2 && manifest_take_base(m, r, err) != 0)
 		return -1;
 	m->foreign = kind && strcmp(kind, FOREIGN) == 0;

@@ -165,6 +165,7 @@ static int commit_fill(struct lead *l, struct commit *k, struct error *err)
 				clock_epoch(), err) != 0)
 		return -1;
 	m->foreign = l->options.gate.foreign;
+	memcpy(m->reported, l->reported, sizeof m->reported);
 	return m->foreign ? lead_trainers_files(l, m, err) : add_parts(l, m, err);
 }
 

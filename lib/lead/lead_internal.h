@@ -115,6 +115,7 @@ struct lead {
 	int pumping;
 	struct watcher *watchers;
 	char enough[RECORD_LINE_MAX]; /* what watchers are told once a trainer says enough; "": none has */
+	char reported[CKPT_REPORTED_MAX]; /* by a trainer, last, for checkpoints */
 	uint64_t samples; /* applied, by this lead and those before it since the start */
 	double started;
 	uint64_t started_at; /* at which iteration */

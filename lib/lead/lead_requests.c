@@ -178,7 +178,7 @@ static void requests_on_enough(struct request *rq, void *lead)
 	lead_pump(l);
 }
 
-/* What a trainer measures of its model: only watchers want to know it. */
+/* What a trainer measures of its model, for watchers and checkpoints. */
 static void requests_on_report(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
@@ -197,6 +197,8 @@ static void requests_on_report(struct request *rq, void *lead)
 				      F("iteration", gate_iteration(l->gate)), F("values", values));
 	size_t len = record_end(o, NULL);
 	watchers_say(l->watchers, o->data, len);
+	if (strlen(values) < sizeof l->reported)
+		strcpy(l->reported, values);
 	request_ok(rq, NULL);
 }
 
