@@ -30,6 +30,7 @@ static const struct {
 	{"drain", trainctl_ask, "leave a host that will go soon"},
 	{"rebalance", trainctl_ask, "move keys from the busiest server to the others"},
 	{"apply", trainctl_ask, "carry out actions on stdin, all in the same iteration"},
+	{"advise", trainctl_advise, "say what would have made a job shorter, simulated from its log"},
 	{"report", trainctl_report, "show where the time went, what was decided, and what failed"},
 	{"compare", trainctl_compare, "show two jobs beside each other, and how they differ"},
 	{"ledger", trainctl_ledger, "show which rows are in the model, by epoch"},

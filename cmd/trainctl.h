@@ -13,6 +13,7 @@ int trainctl_status(int argc, char **argv);
 int trainctl_ask(int argc, char **argv); /* each question to a job; argv[0] says which */
 int trainctl_top(int argc, char **argv);
 int trainctl_report(int argc, char **argv);
+int trainctl_advise(int argc, char **argv);
 int trainctl_compare(int argc, char **argv);
 int trainctl_ledger(int argc, char **argv);
 int trainctl_wait(int argc, char **argv);

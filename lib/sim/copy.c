@@ -2,15 +2,18 @@
 #include "sim/copy.h"
 
 #include "account/cost.h"
+#include "base/grow.h"
 #include "base/reals.h"
 #include "job/kind.h"
 #include "solve/options.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SAME 0.01 /* a speed that differs by less is the same */
+#define WINDOWS 400 /* at most */
+#define SAME 0.01   /* a speed that differs by less is the same */
 
 /* ---- a job file ---- */
 
@@ -61,59 +64,31 @@ static double means_of(const struct means *m)
 	return m->count > 0 ? m->sum / m->count : NAN;
 }
 
-/* All that a node did while the log goes. */
-static struct account_point copy_all(const struct account_node *n)
-{
-	struct account_point none = {0};
-	if (n->points < 2)
-		return none;
-	const struct account_point *p = &n->point[n->points - 1], *q = &n->point[0];
-	return (struct account_point){.batches = p->batches - q->batches,
-				      .samples = p->samples - q->samples,
-				      .time = p->time - q->time,
-				      .compute = p->compute - q->compute,
-				      .comm = p->comm - q->comm,
-				      .wait = p->wait - q->wait};
-}
-
-/* The least wait for a batch of any worker, over windows of time in which workers train. */
-static double copy_barrier(const struct account *a, struct account_point *did)
+/* The least wait for a batch of any worker, over all windows. */
+static double copy_barrier(const struct copy *c, const struct account *a, double begin,
+			   struct account_point *did)
 {
 	struct means least = {0};
-	const struct account_spans *spans = &a->phase_spans;
-	for (size_t i = 0; i < spans->count; i++) {
-		double length = spans->span[i].to - spans->span[i].from;
-		if (!account_is_training(a, spans->span[i].what) || !(length > 0))
-			continue;
-		size_t windows = 1 + (size_t)fmin(length, COST_WINDOWS);
-		for (size_t k = 0; k < windows; k++) {
-			double from = spans->span[i].from + length * (double)k / (double)windows;
-			double batches = 0;
-			size_t count = 0;
-			for (size_t n = 0; n < a->nodes; n++)
-				if (account_is_worker(&a->node[n])) {
-					did[count] = account_between(&a->node[n], from, from + length / (double)windows);
-					batches += did[count++].batches;
-				}
-			means_add(&least, cost_barrier(did, count), batches);
-		}
+	for (size_t k = 0; k < c->windows; k++) {
+		double from = begin + c->length * (double)k, batches = 0;
+		size_t count = 0;
+		for (size_t n = 0; n < a->nodes; n++)
+			if (account_is_worker(&a->node[n])) {
+				did[count] = account_between(&a->node[n], from, from + c->length);
+				batches += did[count++].batches;
+			}
+		means_add(&least, cost_barrier(did, count), batches);
 	}
 	return means_of(&least);
 }
 
-static void copy_nodes(const struct account *a, struct copy_cost *out)
+static void copy_starts(const struct account *a, struct copy_cost *out)
 {
-	struct means comm = {0}, apply = {0}, again = {0};
+	struct means again = {0};
 	double least = INFINITY, most = -INFINITY, workers = 0;
 	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
-		struct account_point did = copy_all(n);
-		if (account_is_server(n))
-			means_add(&apply, did.time / did.batches, did.batches);
-		if (!account_is_worker(n))
-			continue;
-		means_add(&comm, did.comm / did.batches, did.batches);
-		for (size_t k = 0; k < n->spans.count; k++) {
+		for (size_t k = 0; account_is_worker(n) && k < n->spans.count; k++) {
 			const struct account_span *s = &n->spans.span[k];
 			if (s->what == ACCOUNT_AGAIN)
 				means_add(&again, s->to - s->from, 1);
@@ -124,32 +99,199 @@ static void copy_nodes(const struct account *a, struct copy_cost *out)
 			workers++;
 		}
 	}
-	out->pull = out->push = means_of(&comm) / 2;
-	out->apply = means_of(&apply);
 	out->start = again.count > 0 ? means_of(&again) : workers > 0 ? least : NAN;
 	out->stagger = workers > 1 ? (most - least) / (workers - 1) : NAN;
 }
 
-void copy_costs(const struct account *a, struct copy_cost *out)
+static void copy_checkpoints(const struct account *a, struct copy_cost *out)
 {
-	struct account_point *did = calloc(a->nodes + 1, sizeof *did);
 	struct means save = {0};
-	*out = (struct copy_cost){.commit = NAN};
-	copy_nodes(a, out);
-	if (did)
-		out->commit = copy_barrier(a, did);
-	free(did);
-	if (out->apply > 0 && out->commit > 0)
-		out->commit = fmax(out->commit - out->apply, 0);
 	for (size_t i = 0; i < a->marks; i++)
 		if (a->mark[i].kind == ACCOUNT_CHECKPOINT)
 			means_add(&save, a->mark[i].seconds, 1);
 	out->save = means_of(&save);
 }
 
-/* ---- a log ---- */
+/* ---- nodes ---- */
 
-static int copy_put(struct record_out *o, copy_put_fn *put, void *arg, struct error *err)
+/* The number of w3, ps1; -1: it has another name. */
+static long number_of(const struct account_node *n, const char *prefix)
+{
+	size_t len = strlen(prefix);
+	char *end;
+	if (strncmp(n->id, prefix, len) != 0 || n->id[len] < '0' || n->id[len] > '9')
+		return -1;
+	long i = strtol(n->id + len, &end, 10);
+	return *end == '\0' && i < 1000000 ? i : -1;
+}
+
+static double copy_begin(const struct account *a)
+{
+	for (size_t i = 0; i < a->phase_spans.count; i++)
+		if (account_is_training(a, a->phase_spans.span[i].what))
+			return a->phase_spans.span[i].from;
+	return a->first_at;
+}
+
+static void copy_count(struct copy *c, const struct account *a, double begin)
+{
+	size_t points = 1;
+	for (size_t i = 0; i < a->nodes; i++) {
+		const struct account_node *n = &a->node[i];
+		if (account_is_server(n) && number_of(n, "ps") >= 0)
+			c->servers = (size_t)fmax((double)c->servers, (double)number_of(n, "ps") + 1);
+		if (!account_is_worker(n) || number_of(n, "w") < 0 || n->points < 2)
+			continue;
+		c->workers = (size_t)fmax((double)c->workers, (double)number_of(n, "w") + 1);
+		points = n->points > points ? n->points : points;
+		c->seconds = fmax(c->seconds, n->point[n->points - 1].at - begin);
+	}
+	c->windows = points < WINDOWS ? points : WINDOWS;
+	c->length = c->seconds / (double)c->windows;
+}
+
+static void copy_worker(struct copy *c, const struct account_node *n, double begin)
+{
+	double *speed = c->speed + (size_t)number_of(n, "w") * c->windows;
+	double *rows = c->rows + (size_t)number_of(n, "w") * c->windows;
+	double push = c->cost.push > 0 ? c->cost.push : 0, now = 0;
+	for (size_t k = 0; k < c->windows; k++) {
+		double from = begin + c->length * (double)k;
+		struct account_point did = account_between(n, from, from + c->length);
+		double seconds = did.time - did.batches * push;
+		if (did.samples > 0 && seconds > 0)
+			speed[k] = did.samples / seconds;
+		else if (k > 0)
+			speed[k] = speed[k - 1];
+		rows[k] = did.samples > 0 ? account_rows(&did) / did.samples : 0;
+		if (!(now > 0) && speed[k] > 0) /* before its first batch, too */
+			for (size_t i = 0; i < k; i++)
+				speed[i] = speed[k];
+		now = speed[k];
+	}
+}
+
+static void copy_comm(struct copy *c, const struct account *a)
+{
+	struct means comm = {0};
+	for (size_t i = 0; i < a->nodes; i++) {
+		const struct account_node *n = &a->node[i];
+		if (!account_is_worker(n) || n->points < 2)
+			continue;
+		const struct account_point *p = &n->point[n->points - 1], *q = &n->point[0];
+		means_add(&comm, (p->comm - q->comm) / (p->batches - q->batches), p->batches - q->batches);
+	}
+	c->cost.pull = c->cost.push = means_of(&comm) / 2;
+}
+
+/* Returns how long the slowest takes. */
+static double copy_servers(struct copy *c, const struct account *a, double *sorted)
+{
+	size_t known = 0;
+	double most = 0;
+	for (size_t i = 0; i < a->nodes; i++) {
+		const struct account_node *n = &a->node[i];
+		if (!account_is_server(n) || number_of(n, "ps") < 0 || n->points < 2)
+			continue;
+		const struct account_point *p = &n->point[n->points - 1], *q = &n->point[0];
+		double each = (p->time - q->time) / (p->batches - q->batches);
+		if (!(each >= 0) || !isfinite(each))
+			continue;
+		c->delay[number_of(n, "ps")] = each;
+		most = fmax(most, each);
+		sorted[known++] = each;
+	}
+	if (known == 0)
+		return 0;
+	reals_sort(sorted, known);
+	c->cost.apply = sorted[(known - 1) / 2];
+	for (size_t i = 0; i < c->servers; i++)
+		c->delay[i] = fmax(c->delay[i] - c->cost.apply, 0);
+	return most;
+}
+
+static int copy_kills(struct copy *c, const struct account *a, double begin)
+{
+	for (size_t i = 0; i < a->marks; i++) {
+		const struct account_mark *m = &a->mark[i];
+		const struct account_node *n = m->node == ACCOUNT_NOBODY ? NULL : &a->node[m->node];
+		if (m->kind != ACCOUNT_RESTART || !n || m->reason || !account_is_worker(n) ||
+		    number_of(n, "w") < 0)
+			continue;
+		if (GROW(c->kill, c->kill_room, c->kills + 1) != 0)
+			return -1;
+		c->kill[c->kills++] = (struct copy_kill){
+			(size_t)number_of(n, "w"), fmax(m->at - fmax(m->seconds, 0) - begin, 0)};
+	}
+	return 0;
+}
+
+/* Before training nobody has a speed; who never trained is as fast as the median of those who did. */
+static void copy_fill(struct copy *c, double *sorted)
+{
+	for (size_t k = 0; k < c->windows; k++) {
+		size_t known = 0;
+		for (size_t i = 0; i < c->workers; i++)
+			if (c->speed[i * c->windows + k] > 0)
+				sorted[known++] = c->speed[i * c->windows + k];
+		double median = known > 0 ? reals_median(sorted, known) : 1;
+		for (size_t i = 0; i < c->workers; i++)
+			if (!(c->speed[i * c->windows + k] > 0))
+				c->speed[i * c->windows + k] = median;
+	}
+}
+
+static int copy_measure(struct copy *c, const struct account *a, double begin)
+{
+	struct account_point *did = calloc(a->nodes + 1, sizeof *did);
+	double *sorted = calloc(a->nodes + c->workers + 1, sizeof *sorted);
+	c->speed = calloc(c->workers * c->windows, sizeof *c->speed);
+	c->rows = calloc(c->workers * c->windows, sizeof *c->rows);
+	c->delay = calloc(c->servers + 1, sizeof *c->delay);
+	int result = did && sorted && c->speed && c->rows && c->delay ? copy_kills(c, a, begin) : -1;
+	if (result == 0) {
+		copy_comm(c, a);
+		for (size_t i = 0; i < a->nodes; i++)
+			if (account_is_worker(&a->node[i]) && number_of(&a->node[i], "w") >= 0 &&
+			    a->node[i].points > 1)
+				copy_worker(c, &a->node[i], begin);
+		copy_fill(c, sorted);
+		double slowest = copy_servers(c, a, sorted);
+		c->cost.commit = fmax(copy_barrier(c, a, begin, did) - slowest, 0);
+		copy_starts(a, &c->cost);
+		copy_checkpoints(a, &c->cost);
+	}
+	free(did);
+	free(sorted);
+	return result;
+}
+
+int copy_of(struct copy *out, const struct account *a, struct error *err)
+{
+	double begin = copy_begin(a);
+	*out = (struct copy){.cost = {NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
+	copy_count(out, a, begin);
+	if (out->workers == 0 || !(out->length > 0))
+		return error_set(err, ERROR_NEGATIVE, NULL, "the log has no measured batches of workers");
+	out->samples = a->rows > 0 ? (uint64_t)a->row[a->rows - 1].samples : 0;
+	if (copy_measure(out, a, begin) == 0)
+		return 0;
+	copy_free(out);
+	return error_set(err, ERROR_OS, NULL, "out of memory");
+}
+
+void copy_free(struct copy *c)
+{
+	free(c->speed);
+	free(c->rows);
+	free(c->delay);
+	free(c->kill);
+	*c = (struct copy){0};
+}
+
+/* ---- records ---- */
+
+static int copy_put_line(struct record_out *o, copy_put_fn *put, void *arg, struct error *err)
 {
 	size_t len = record_end(o, NULL);
 	return put(o->data, len, arg, err);
@@ -162,60 +304,49 @@ static int put_costs(const struct copy_cost *c, copy_put_fn *put, void *arg, str
 		const char *key;
 		double value;
 	} costs[] = {{"pull", c->pull},   {"push", c->push},   {"commit", c->commit},
-		     {"apply", c->apply}, {"start", c->start}, {"stagger", c->stagger}, {"save", c->save}};
+		     {"apply", c->apply}, {"start", c->start}, {"stagger", c->stagger},
+		     {"save", c->save}};
 	for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
 		if (isfinite(costs[i].value))
 			record_add_seconds(o, costs[i].key, costs[i].value);
-	return copy_put(o, put, arg, err);
+	return copy_put_line(o, put, arg, err);
 }
 
-/* When workers were first started: the simulation's 0. */
-static double copy_begin(const struct account *a)
+static int put_worker(const struct copy *c, size_t worker, copy_put_fn *put, void *arg,
+		      struct error *err)
 {
-	for (size_t i = 0; i < a->phase_spans.count; i++)
-		if (account_is_training(a, a->phase_spans.span[i].what))
-			return a->phase_spans.span[i].from;
-	return a->first_at;
-}
-
-static int put_node(const struct account *a, const struct account_node *n, double push,
-		    copy_put_fn *put, void *arg, struct error *err)
-{
-	double last = 0, begin = copy_begin(a);
-	for (size_t i = 1; i < n->points; i++) {
-		const struct account_point *p = &n->point[i], *q = &n->point[i - 1];
-		double batches = p->batches - q->batches;
-		double speed = (p->samples - q->samples) / (p->time - q->time - batches * push);
-		if (!(speed > 0) || !isfinite(speed) || fabs(speed - last) <= SAME * last)
+	const double *speed = c->speed + worker * c->windows;
+	char id[OPTION_ID_MAX];
+	double last = 0;
+	snprintf(id, sizeof id, "w%zu", worker);
+	for (size_t k = 0; k < c->windows; k++) {
+		if (fabs(speed[k] - last) <= SAME * last)
 			continue;
-		if (copy_put(RECORD("node", F("id", n->id),
-				    F_SECONDS("at", last > 0 ? fmax(q->at - begin, 0) : 0),
-				    F_REAL("speed", speed)), put, arg, err) != 0)
+		if (copy_put_line(RECORD("node", F("id", (const char *)id),
+					 F_SECONDS("at", (double)k * c->length),
+					 F_BRIEF("speed", speed[k])), put, arg, err) != 0)
 			return -1;
-		last = speed;
+		last = speed[k];
 	}
 	return 0;
 }
 
-int copy_log(const struct account *a, copy_put_fn *put, void *arg, struct error *err)
+int copy_put(const struct copy *c, copy_put_fn *put, void *arg, struct error *err)
 {
-	struct copy_cost c;
-	copy_costs(a, &c);
-	if (put_costs(&c, put, arg, err) != 0)
-		return -1;
-	for (size_t i = 0; i < a->nodes; i++)
-		if (account_is_worker(&a->node[i]) &&
-		    put_node(a, &a->node[i], c.push > 0 ? c.push : 0, put, arg, err) != 0)
-			return -1;
-	for (size_t i = 0; i < a->marks; i++) {
-		const struct account_mark *m = &a->mark[i];
-		if (m->kind != ACCOUNT_RESTART || m->node == ACCOUNT_NOBODY || m->by ||
-		    !account_is_worker(&a->node[m->node]))
-			continue;
-		double at = m->at - (m->seconds > 0 ? m->seconds : 0) - copy_begin(a);
-		if (copy_put(RECORD("event", F("kind", "kill"), F("id", a->node[m->node].id),
-				    F_SECONDS("at", fmax(at, 0))), put, arg, err) != 0)
-			return -1;
+	char id[OPTION_ID_MAX];
+	int result = put_costs(&c->cost, put, arg, err);
+	for (size_t i = 0; result == 0 && i < c->workers; i++)
+		result = put_worker(c, i, put, arg, err);
+	for (size_t i = 0; result == 0 && i < c->servers; i++) {
+		snprintf(id, sizeof id, "ps%zu", i);
+		if (c->delay[i] > 0)
+			result = copy_put_line(RECORD("node", F("id", (const char *)id),
+						      F_BRIEF("delay", c->delay[i])), put, arg, err);
 	}
-	return 0;
+	for (size_t i = 0; result == 0 && i < c->kills; i++) {
+		snprintf(id, sizeof id, "w%zu", c->kill[i].worker);
+		result = copy_put_line(RECORD("event", F("kind", "kill"), F("id", (const char *)id),
+					      F_SECONDS("at", c->kill[i].at)), put, arg, err);
+	}
+	return result;
 }

@@ -1,0 +1,480 @@
+/* advise: see advise.h. */
+#include "sim/advise.h"
+
+#include "base/grow.h"
+#include "base/reals.h"
+#include "job/kind.h"
+#include "sim/sim.h"
+#include "solve/solution.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOW 1.03  /* times the median: who is faster is no suspect */
+#define WORKERS 4  /* suspects among them, at most */
+#define TOLD 0.05  /* of the job, from which on a suspect is told first */
+
+const char *const advise_name[ADVISE_KINDS] = {
+	"worker", "host", "workers", "server", "barrier", "data", "restarts", "checkpoints",
+	"solution", "sync", "workers", "batch", "checkpoint"};
+
+/* What is simulated: the job with all that is known of it, some of it changed. */
+struct what {
+	struct job job; /* not its own: names are another's */
+	struct copy copy; /* arrays: its own */
+	uint64_t hosts;
+};
+
+struct adviser {
+	const struct account *a;
+	const struct job *job;
+	struct copy copy; /* as it was */
+	double *median;   /* speed in each window */
+	double *sorted;
+	uint64_t hosts;
+	const volatile sig_atomic_t *stop;
+	struct advice_list *list;
+	struct error *err;
+};
+
+/* ---- a simulation ---- */
+
+static int advise_put(const char *line, size_t len, void *sim, struct error *err)
+{
+	static struct record r; /* large */
+	return record_parse(&r, line, len - 1, err) != 0 || sim_add(sim, &r, err) != 0 ? -1 : 0;
+}
+
+/* All in one epoch: the log need not have reached its last. */
+static int advise_add(struct sim *s, const struct what *w, struct error *err)
+{
+	struct job job = w->job;
+	struct record_out *o = RECORD_BARE("job");
+	job.epochs = 1;
+	copy_job(o, &job, w->copy.samples, w->hosts);
+	size_t len = record_end(o, NULL);
+	return advise_put(o->data, len, s, err) != 0 || copy_put(&w->copy, advise_put, s, err) != 0
+		       ? -1 : 0;
+}
+
+/* Seconds from the first start to the last commit; NAN: it makes no sense, or was stopped. */
+static double advise_run(const struct adviser *v, const struct what *w)
+{
+	struct sim_options o = {.seed = 1, .until = 100 * v->copy.seconds, .is_brief = 1, .stop = v->stop};
+	struct sim_result result;
+	struct sim *s;
+	struct error ignored;
+	double seconds = NAN;
+	if (sim_new(&s, &o, &ignored) != 0)
+		return NAN;
+	if (advise_add(s, w, &ignored) == 0 && sim_run(s, &result, &ignored) == 0 && result.is_done)
+		seconds = result.time;
+	sim_free(s);
+	return seconds;
+}
+
+static double *copied(const double *from, size_t count)
+{
+	double *to = malloc((count + 1) * sizeof *to);
+	if (to)
+		memcpy(to, from, count * sizeof *to);
+	return to;
+}
+
+static int what_begin(const struct adviser *v, struct what *w)
+{
+	const struct copy *c = &v->copy;
+	*w = (struct what){.job = *v->job, .copy = *c, .hosts = v->hosts};
+	w->copy.speed = copied(c->speed, c->workers * c->windows);
+	w->copy.rows = copied(c->rows, c->workers * c->windows);
+	w->copy.delay = copied(c->delay, c->servers);
+	w->copy.kill = malloc((c->kills + 1) * sizeof *w->copy.kill);
+	if (!w->copy.speed || !w->copy.rows || !w->copy.delay || !w->copy.kill) {
+		copy_free(&w->copy);
+		return -1;
+	}
+	if (c->kills > 0)
+		memcpy(w->copy.kill, c->kill, c->kills * sizeof *c->kill);
+	return 0;
+}
+
+/* ---- without a suspect ---- */
+
+static int runs_on(const struct adviser *v, size_t worker, const char *host)
+{
+	char id[OPTION_ID_MAX];
+	snprintf(id, sizeof id, "w%zu", worker);
+	for (size_t i = 0; i < v->a->nodes; i++)
+		if (strcmp(v->a->node[i].id, id) == 0)
+			return strcmp(v->a->node[i].host, host) == 0;
+	return 0;
+}
+
+static void what_without_rows(struct copy *c)
+{
+	for (size_t i = 0; i < c->workers * c->windows; i++) {
+		double each = 1 / c->speed[i] - c->rows[i];
+		if (c->rows[i] > 0 && each > 0)
+			c->speed[i] = 1 / each;
+		c->rows[i] = 0;
+	}
+}
+
+static int is_suspected(const struct adviser *v, enum advise_kind kind, const char *what, size_t worker)
+{
+	char id[OPTION_ID_MAX];
+	snprintf(id, sizeof id, "w%zu", worker);
+	return kind == ADVISE_WORKERS || (kind == ADVISE_WORKER && strcmp(id, what) == 0) ||
+	       (kind == ADVISE_HOST && runs_on(v, worker, what));
+}
+
+static void what_without(const struct adviser *v, struct what *w, enum advise_kind kind,
+			 const char *what)
+{
+	struct copy *c = &w->copy;
+	for (size_t i = 0; i < c->workers; i++)
+		for (size_t k = 0; k < c->windows && is_suspected(v, kind, what, i); k++)
+			c->speed[i * c->windows + k] =
+				fmax(c->speed[i * c->windows + k], v->median[k]);
+	for (size_t i = 0; kind == ADVISE_SERVER && i < c->servers; i++)
+		c->delay[i] = 0;
+	switch (kind) {
+	case ADVISE_BARRIER:
+		c->cost.pull = c->cost.push = c->cost.commit = c->cost.apply = 0;
+		break;
+	case ADVISE_DATA:
+		what_without_rows(c);
+		break;
+	case ADVISE_RESTARTS:
+		c->kills = 0;
+		w->job.heavy_limit = 0;
+		break;
+	case ADVISE_CHECKPOINTS:
+		w->job.checkpoint_every = 0;
+		break;
+	default:
+		break;
+	}
+}
+
+static const enum advise_kind all_suspects[] = {ADVISE_WORKERS, ADVISE_SERVER, ADVISE_BARRIER,
+						ADVISE_DATA,    ADVISE_RESTARTS, ADVISE_CHECKPOINTS};
+
+/* except: of all suspects this one stays; ADVISE_KINDS: none. */
+static double run_ideal(const struct adviser *v, enum advise_kind except, const char *what)
+{
+	struct what w;
+	if (what_begin(v, &w) != 0)
+		return NAN;
+	int is_speed = except <= ADVISE_WORKERS;
+	for (size_t i = 0; i < sizeof all_suspects / sizeof *all_suspects; i++)
+		if (all_suspects[i] != except && !(is_speed && all_suspects[i] == ADVISE_WORKERS))
+			what_without(v, &w, all_suspects[i], "");
+	for (size_t i = 0; is_speed && i < w.copy.workers; i++)
+		for (size_t k = 0; k < w.copy.windows && !is_suspected(v, except, what, i); k++)
+			w.copy.speed[i * w.copy.windows + k] =
+				fmax(w.copy.speed[i * w.copy.windows + k], v->median[k]);
+	double seconds = advise_run(v, &w);
+	copy_free(&w.copy);
+	return seconds;
+}
+
+static double run_without(const struct adviser *v, enum advise_kind kind, const char *what)
+{
+	struct what w;
+	if (what_begin(v, &w) != 0)
+		return NAN;
+	what_without(v, &w, kind, what);
+	double seconds = advise_run(v, &w);
+	copy_free(&w.copy);
+	return seconds;
+}
+
+/* ---- the list ---- */
+
+static int advise_add_one(struct adviser *v, enum advise_kind kind, const char *what, double seconds,
+			  double only)
+{
+	struct advice_list *l = v->list;
+	if (isnan(seconds))
+		return 0;
+	if (GROW(l->advice, l->room, l->count + 1) != 0)
+		return error_set(v->err, ERROR_OS, NULL, "out of memory");
+	struct advice *a = &l->advice[l->count++];
+	*a = (struct advice){.kind = kind, .saves = l->simulated - seconds, .only = only};
+	snprintf(a->what, sizeof a->what, "%s", what);
+	return 0;
+}
+
+static int suspect(struct adviser *v, enum advise_kind kind, const char *what)
+{
+	return advise_add_one(v, kind, what, run_without(v, kind, what),
+			      run_ideal(v, kind, what) - v->list->ideal);
+}
+
+/* How many times the median time a worker takes for a sample, in the mean. */
+static double advise_slowness(const struct adviser *v, size_t worker)
+{
+	double sum = 0;
+	for (size_t k = 0; k < v->copy.windows; k++)
+		sum += v->median[k] / v->copy.speed[worker * v->copy.windows + k];
+	return sum / (double)v->copy.windows;
+}
+
+/* The slowest that are no suspects yet. */
+static int suspect_workers(struct adviser *v)
+{
+	double before = INFINITY;
+	for (int n = 0; n < WORKERS; n++) {
+		double most = SLOW;
+		size_t slowest = v->copy.workers;
+		char id[OPTION_ID_MAX];
+		for (size_t i = 0; i < v->copy.workers; i++) {
+			double slow = advise_slowness(v, i);
+			if (slow > most && slow < before) {
+				most = slow;
+				slowest = i;
+			}
+		}
+		if (slowest == v->copy.workers)
+			return 0;
+		before = most;
+		snprintf(id, sizeof id, "w%zu", slowest);
+		if (suspect(v, ADVISE_WORKER, id) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int suspect_hosts(struct adviser *v)
+{
+	for (size_t i = 0; i < v->a->nodes; i++) {
+		const char *host = v->a->node[i].host;
+		size_t on = 0, first = i;
+		for (size_t k = 0; k < i && first == i; k++)
+			if (strcmp(v->a->node[k].host, host) == 0)
+				first = k;
+		for (size_t k = 0; k < v->copy.workers; k++)
+			on += (size_t)runs_on(v, k, host);
+		if (host[0] && first == i && on > 1 && on < v->copy.workers &&
+		    suspect(v, ADVISE_HOST, host) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int suspect_server(struct adviser *v)
+{
+	size_t slowest = 0;
+	char id[OPTION_ID_MAX];
+	for (size_t i = 0; i < v->copy.servers; i++)
+		if (v->copy.delay[i] > v->copy.delay[slowest])
+			slowest = i;
+	if (v->copy.servers < 2)
+		return 0;
+	snprintf(id, sizeof id, "ps%zu", slowest);
+	return suspect(v, ADVISE_SERVER, id);
+}
+
+static int advise_suspects(struct adviser *v)
+{
+	if (suspect_workers(v) != 0 || suspect_hosts(v) != 0 || suspect_server(v) != 0)
+		return -1;
+	for (size_t i = 0; i < sizeof all_suspects / sizeof *all_suspects; i++)
+		if (all_suspects[i] != ADVISE_SERVER && suspect(v, all_suspects[i], "") != 0)
+			return -1;
+	return 0;
+}
+
+/* ---- options ---- */
+
+static int option_run(struct adviser *v, enum advise_kind kind, const char *what, struct what *w)
+{
+	double seconds = advise_run(v, w);
+	copy_free(&w->copy);
+	return advise_add_one(v, kind, what, seconds, NAN);
+}
+
+static int option_text(struct adviser *v, enum advise_kind kind, const char *value)
+{
+	struct what w;
+	char text[OPTION_ID_MAX];
+	if (what_begin(v, &w) != 0)
+		return error_set(v->err, ERROR_OS, NULL, "out of memory");
+	snprintf(text, sizeof text, "%s", value);
+	if (kind == ADVISE_SOLUTION)
+		w.job.solution = text;
+	else
+		w.job.sync = text;
+	return option_run(v, kind, value, &w);
+}
+
+/* Workers that come are as fast as the median one. */
+static int option_workers(struct adviser *v, size_t workers)
+{
+	struct what w;
+	char text[24];
+	if (workers == 0 || workers > v->job->batch)
+		return 0;
+	if (what_begin(v, &w) != 0)
+		return error_set(v->err, ERROR_OS, NULL, "out of memory");
+	struct copy *c = &w.copy;
+	double *speed = realloc(c->speed, (workers + c->workers) * c->windows * sizeof *speed);
+	if (!speed) {
+		copy_free(c);
+		return error_set(v->err, ERROR_OS, NULL, "out of memory");
+	}
+	c->speed = speed;
+	for (size_t i = c->workers; i < workers; i++)
+		memcpy(speed + i * c->windows, v->median, c->windows * sizeof *speed);
+	size_t kept = 0;
+	for (size_t i = 0; i < c->kills; i++)
+		if (c->kill[i].worker < workers)
+			c->kill[kept++] = c->kill[i];
+	c->kills = kept;
+	w.job.workers = c->workers = workers;
+	snprintf(text, sizeof text, "%zu", workers);
+	return option_run(v, ADVISE_NODES, text, &w);
+}
+
+static int option_number(struct adviser *v, enum advise_kind kind, double value)
+{
+	struct what w;
+	char text[24];
+	if (what_begin(v, &w) != 0)
+		return error_set(v->err, ERROR_OS, NULL, "out of memory");
+	if (kind == ADVISE_BATCH)
+		w.job.batch = (uint64_t)value;
+	else
+		w.job.checkpoint_every = value;
+	snprintf(text, sizeof text, "%g", value);
+	return option_run(v, kind, text, &w);
+}
+
+static int advise_solutions(struct adviser *v)
+{
+	static const char *const known[] = {"none", "even", "backup:1", "lb-bsp", "antdt-nd", "pace"};
+	int has_barrier = job_has_barrier(v->job);
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+		int needs = strcmp(known[i], "backup:1") == 0 || strcmp(known[i], "lb-bsp") == 0;
+		if (strcmp(known[i], v->job->solution) != 0 && (!needs || has_barrier) &&
+		    option_text(v, ADVISE_SOLUTION, known[i]) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int advise_options(struct adviser *v)
+{
+	const struct job *job = v->job;
+	size_t workers = v->copy.workers;
+	if (advise_solutions(v) != 0)
+		return -1;
+	if (job_kind(job)->holds == HOLD_SERVERS && job_has_barrier(job) &&
+	    (option_text(v, ADVISE_SYNC, "ssp:3") != 0 || option_text(v, ADVISE_SYNC, "asp") != 0))
+		return -1;
+	if (option_workers(v, workers - 1) != 0 || option_workers(v, workers + 1) != 0 ||
+	    option_workers(v, 2 * workers) != 0)
+		return -1;
+	if ((job->batch / 2 >= workers && option_number(v, ADVISE_BATCH, (double)(job->batch / 2)) != 0) ||
+	    option_number(v, ADVISE_BATCH, 2 * (double)job->batch) != 0)
+		return -1;
+	return job->checkpoint_every > 0 &&
+			       (option_number(v, ADVISE_CHECKPOINT, job->checkpoint_every / 2) != 0 ||
+				option_number(v, ADVISE_CHECKPOINT, job->checkpoint_every * 2) != 0)
+		       ? -1 : 0;
+}
+
+/* ---- all ---- */
+
+static int advise_order(const void *x, const void *y)
+{
+	const struct advice *a = x, *b = y;
+	int option_a = a->kind >= ADVISE_SUSPECTS, option_b = b->kind >= ADVISE_SUSPECTS;
+	return option_a != option_b ? option_a - option_b : (a->saves < b->saves) - (a->saves > b->saves);
+}
+
+static int advise_medians(struct adviser *v)
+{
+	const struct copy *c = &v->copy;
+	v->median = calloc(c->windows, sizeof *v->median);
+	v->sorted = calloc(c->workers, sizeof *v->sorted);
+	if (!v->median || !v->sorted)
+		return error_set(v->err, ERROR_OS, NULL, "out of memory");
+	for (size_t k = 0; k < c->windows; k++) {
+		for (size_t i = 0; i < c->workers; i++)
+			v->sorted[i] = c->speed[i * c->windows + k];
+		v->median[k] = reals_median(v->sorted, c->workers);
+	}
+	return 0;
+}
+
+static int advise_all(struct adviser *v)
+{
+	struct advice_list *l = v->list;
+	struct what w;
+	if (advise_medians(v) != 0)
+		return -1;
+	if (what_begin(v, &w) != 0)
+		return error_set(v->err, ERROR_OS, NULL, "out of memory");
+	l->real = v->copy.seconds;
+	l->simulated = advise_run(v, &w);
+	copy_free(&w.copy);
+	if (isnan(l->simulated))
+		return error_set(v->err, ERROR_UNAVAILABLE, NULL,
+				 "this job can't be simulated: see paceline-cluster(5)");
+	l->ideal = run_ideal(v, ADVISE_KINDS, "");
+	if (advise_suspects(v) != 0)
+		return -1;
+	l->suspects = l->count;
+	if (advise_options(v) != 0)
+		return -1;
+	qsort(l->advice, l->count, sizeof *l->advice, advise_order);
+	return 0;
+}
+
+int advise(struct advice_list *out, const struct account *a, const struct job *job,
+	   const volatile sig_atomic_t *stop, struct error *err)
+{
+	struct adviser v = {.a = a, .job = job, .hosts = a->replicas > 0 ? a->replicas : 1,
+			    .stop = stop, .list = out, .err = err};
+	*out = (struct advice_list){.real = NAN, .simulated = NAN, .ideal = NAN};
+	if (copy_of(&v.copy, a, err) != 0)
+		return -1;
+	int result = advise_all(&v);
+	copy_free(&v.copy);
+	free(v.median);
+	free(v.sorted);
+	if (result != 0)
+		advise_free(out);
+	return result;
+}
+
+void advise_free(struct advice_list *l)
+{
+	free(l->advice);
+	*l = (struct advice_list){0};
+}
+
+double advise_error(const struct advice_list *l)
+{
+	return fabs(l->simulated - l->real);
+}
+
+int advise_is_machine(enum advise_kind kind)
+{
+	return kind == ADVISE_WORKER || kind == ADVISE_HOST || kind == ADVISE_SERVER;
+}
+
+const struct advice *advise_first(const struct advice_list *l)
+{
+	const struct advice *first = NULL;
+	for (size_t i = 0; i < l->suspects; i++) {
+		const struct advice *a = &l->advice[i];
+		if (a->kind != ADVISE_WORKERS && (!first || a->saves > first->saves))
+			first = a;
+	}
+	return first && first->saves > advise_error(l) && first->saves >= TOLD * l->real ? first : NULL;
+}
