@@ -10,7 +10,8 @@ file `linger` it takes its time between two batches; once there is a file `dies`
 the middle of a save. The counts are its state: they are saved, into memory where that is offered, resumed and given
 to others as words of agent(1) say. At the end they are written to ID.counts, a line for each row. Its rank, if it
 was a spare, what was resumed, where it saves, the iteration of each sum and each new factor of the learning rate go
-to standard output. It ends with 1 if a sum has not as many rows as samples.
+to standard output. It ends with 1 if a sum has not as many rows as samples, or
+samples-done is not as many as it has counted.
 """
 import array
 import mmap
@@ -116,6 +117,8 @@ def main():
             gradient[row] = 0.0
         mine = []
         for kind, of in records:
+            if kind == "batch" and int(of["samples-done"]) != sum(counts):
+                sys.exit("iteration %s: samples-done=%s, not %d" % (of["iteration"], of["samples-done"], sum(counts)))
             if kind == "batch" and of["lr-scale"] != scale:
                 scale = of["lr-scale"]
                 print("lr-scale", scale, flush=True)

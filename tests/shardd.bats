@@ -529,15 +529,15 @@ settle_whole() {
 	run ask "$S" stat
 	[ "$(value samples-done)" = 0 ]
 	run talk < <(settle_whole 1 8 e-2 'apply worker=w0 generation=1 id=0 begin=0 length=5')
-	[ "$output" = 'ok settled=1' ]
+	[ "$output" = 'ok settled=1 samples-done=5' ]
 	crash
 	shardd_start
 	run talk < <(settle_whole 1 8 e-3 'apply worker=w0 generation=1 id=0 begin=5 length=5')
-	[ "$output" = 'ok settled=1' ] # again: nothing new
+	[ "$output" = 'ok settled=1 samples-done=5' ] # again: nothing new
 	run ask "$S" stat
 	[ "$(value samples-done)" = 5 ]
 	run ask "$S" 'term incarnation=1'
-	[ "$output" = 'ok term=2 iteration=8 note=e-2' ]
+	[ "$output" = 'ok term=2 iteration=8 note=e-2 samples-done=5' ]
 	crash
 	shardd_start
 	run talk < <(settle_whole 1 9 e-4 'apply worker=w0 generation=1 id=0 begin=5 length=5')
@@ -545,11 +545,11 @@ settle_whole() {
 	run ask "$S" "save file=$T/saved"
 	run ask "$S" "load file=$T/saved" 'term incarnation=2'
 	[ "${lines[0]}" = 'ok incarnation=2' ]
-	[ "${lines[1]}" = 'ok term=3 iteration=8 note=e-2' ]
+	[ "${lines[1]}" = 'ok term=3 iteration=8 note=e-2 samples-done=5' ]
 	# Of two that are asked at once, the later one is in force.
 	run ask "$S" 'term incarnation=2' 'term incarnation=2' stat
-	[ "${lines[0]}" = 'ok term=4 iteration=8 note=e-2' ]
-	[ "${lines[1]}" = 'ok term=5 iteration=8 note=e-2' ]
+	[ "${lines[0]}" = 'ok term=4 iteration=8 note=e-2 samples-done=5' ]
+	[ "${lines[1]}" = 'ok term=5 iteration=8 note=e-2 samples-done=5' ]
 	[ "$(value term)" = 5 ]
 	run talk < <(settle_whole 4 9 e-5 'apply worker=w0 generation=1 id=0 begin=5 length=5' |
 		sed 's/incarnation=1/incarnation=2/')

@@ -354,6 +354,7 @@ static int agent_batch_read_iteration(struct agent *a, struct error *err)
 static int on_joined(struct agent *a, struct error *err)
 {
 	int result;
+	record_u64_opt(&a->lead.record, "samples-done", 0, UINT64_MAX, &a->samples_done, NULL);
 	if (a->options.replica) {
 		result = agent_sums_joined(a, err);
 	} else {

@@ -388,6 +388,7 @@ struct gate_effect {
 	uint64_t saved; /* not 0: and that the cut of the iteration before this number is a checkpoint */
 	uint64_t attempt; /* not 0: and to give its state of that iteration, under this number */
 	int enough;       /* this answer tells a worker that no iteration begins any more */
+	int enters;       /* this answer lets a worker in */
 	char fields[192]; /* behind `ok`, or the text for people */
 	char *actions;    /* records to send before `ok`, or NULL */
 	uint64_t number, iteration, units, samples;

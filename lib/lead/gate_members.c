@@ -155,6 +155,8 @@ static void answer_join(struct gate *g, struct worker *w)
 		  "iteration=%llu members=%zu",
 		  (unsigned long long)(g->options.sync == GATE_BSP ? g->open : g->applied),
 		  g->active);
+	if (!g->failed)
+		g->effect[g->effects - 1].enters = 1;
 	w->acts_seen = g->acts_base + g->acts; /* what is in force is what was published */
 	if (states_know(g))
 		begins_tell(g, w);

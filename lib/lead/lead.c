@@ -113,7 +113,11 @@ static void lead_answer(struct lead *l, const struct gate_effect *e)
 		request_put_record(rq, RECORD_BARE("enough"));
 	if (e->actions)
 		request_put(rq, e->actions, strlen(e->actions));
-	request_ok(rq, "%s", e->fields);
+	if (e->enters && l->settling.done)
+		request_ok(rq, "%s samples-done=%llu", e->fields,
+			   (unsigned long long)l->settling.done);
+	else
+		request_ok(rq, "%s", e->fields);
 }
 
 /* ---- the parts ---- */

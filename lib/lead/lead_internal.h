@@ -72,6 +72,7 @@ struct settling {
 	double sent;      /* when */
 	uint64_t answers; /* to all settles so far, */
 	double seconds;   /* and what these took */
+	uint64_t done;    /* samples in the model, of all epochs, as shardd said last; 0: it has not */
 };
 
 /* What the parts are asked to hold. */

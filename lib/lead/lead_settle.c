@@ -73,7 +73,7 @@ const char **lead_names_list(struct lead *l, const struct names *names, const ch
 	return list;
 }
 
-static void settle_ok(struct lead *l)
+static void settle_ok(struct lead *l, const struct record *r)
 {
 	struct settling *s = &l->settling;
 	const char **name =
@@ -83,6 +83,7 @@ static void settle_ok(struct lead *l)
 		return;
 	s->answers++;
 	s->seconds += clock_mono() - s->sent;
+	(void)record_u64_opt(r, "samples-done", 0, UINT64_MAX, &s->done, NULL);
 	gate_settled(l->gate, s->number, name, s->fenced.count);
 	free(name);
 }
@@ -125,7 +126,7 @@ static void on_settle(const struct record *r, int closing, void *lead)
 		return;
 	}
 	if (record_is(r, "ok"))
-		settle_ok(l);
+		settle_ok(l, r);
 	else
 		settle_err(l, r);
 	lead_pump(l);
@@ -249,6 +250,7 @@ static void on_term(const struct record *r, int closing, void *lead)
 		lead_breakf(l, ERROR_DATA, l->options.shards, "term: %s", err.text);
 		return;
 	}
+	(void)record_u64_opt(r, "samples-done", 0, UINT64_MAX, &l->settling.done, NULL);
 	gate_term(l->gate, l->term, last.iteration ? &last : NULL);
 	gate_shards(l->gate, 1);
 	lead_pump(l);

@@ -322,6 +322,11 @@ int queue_is_over(const struct queue *q)
 	return !queue_has_todo(q) && q->doing == 0;
 }
 
+uint64_t queue_samples_done(const struct queue *q)
+{
+	return q->samples_done;
+}
+
 uint64_t queue_incarnation(const struct queue *q)
 {
 	return q->incarnation;

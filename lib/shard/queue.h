@@ -246,6 +246,7 @@ struct queue_stat {
 	double at;                /* queue_clock() */
 };
 void queue_stat(const struct queue *q, struct queue_stat *out);
+uint64_t queue_samples_done(const struct queue *q);
 uint64_t queue_shards(const struct queue *q); /* K */
 uint64_t queue_incarnation(const struct queue *q);
 /* Whether nothing is left to hand out and nothing is in a hand. */

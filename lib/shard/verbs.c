@@ -160,14 +160,13 @@ static void answer_hello(struct service *s, struct request *rq, const char *work
 {
 	const struct queue_parameters *p = queue_parameters(s->queue);
 	const struct partitions *own = queue_own(s->queue);
-	struct queue_stat stat;
-	queue_stat(s->queue, &stat);
+	uint64_t done = queue_samples_done(s->queue);
 	struct record_out *o =
 		RECORD("ok", F("generation", generation), F("samples", p->samples),
 		       F("shards", queue_shards(s->queue)), F("epochs", p->epochs),
 		       F("incarnation", queue_incarnation(s->queue)),
 		       F("shuffle", queue_shuffle_name(p->shuffle)), F("batch", p->batch),
-		       stat.samples_done ? F("samples-done", stat.samples_done) : F_NONE);
+		       done ? F("samples-done", done) : F_NONE);
 	if (own && partitions_find(own, worker) < own->count) {
 		const struct partition *mine = &own->partition[partitions_find(own, worker)];
 		record_add_u64(o, "partition-begin", mine->begin);
@@ -381,8 +380,10 @@ static void answer_settle(struct service *s, struct request *rq)
 					      F("generation", refusal[i].generation),
 					      F("id", refusal[i].id)));
 	}
+	uint64_t done = queue_samples_done(s->queue);
 	if (queue_settled_whole(s->queue))
-		request_ok(rq, "settled=%d", count == 0);
+		request_ok_record(rq, RECORD("ok", F("settled", count == 0),
+					     done ? F("samples-done", done) : F_NONE));
 	else
 		request_ok(rq, NULL);
 }
@@ -500,11 +501,11 @@ static void verb_term(struct request *rq, void *service)
 	}
 	service_changed(s, rq);
 	uint64_t committed = queue_committed(s->queue, &note);
-	if (committed)
-		request_ok(rq, "term=%llu iteration=%llu note=%s", (unsigned long long)c.term,
-			   (unsigned long long)committed, note);
-	else
-		request_ok(rq, "term=%llu", (unsigned long long)c.term);
+	uint64_t done = queue_samples_done(s->queue);
+	request_ok_record(rq, RECORD("ok", F("term", c.term),
+				     committed ? F("iteration", committed) : F_NONE,
+				     committed ? F("note", note) : F_NONE,
+				     done ? F("samples-done", done) : F_NONE));
 }
 
 const struct verb change_verbs[] = {

@@ -889,8 +889,6 @@ class _AgentBatches(Batches):
         if "samples" not in values:
             self._rows = 0
         samples, done = int(values.get("samples") or batch.size), int(values.get("samples-done") or self._done)
-        if self._sums is not None:  # the agent of a rank that has joined only knows what was done as it began
-            done = self._counts.get("done", done)
         self._done = done + samples
         epoch = values.get("epoch")
         return self._place(batch, int(epoch) if epoch else None, samples, done,
@@ -1315,7 +1313,6 @@ def _sum(batch: Batch, loss: Any, arrays: Any = None) -> Any:
     if loss is not None:
         batch.loss = loss
     summed = source._sums.sum(batch) if arrays is None else source._sums.sum(batch, arrays)
-    source._counts["done"] = batch.samples_done + batch.samples
     if not batch.samples and source._state is not None:
         source._before = source._state.copy()
     return summed
