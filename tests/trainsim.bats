@@ -119,3 +119,15 @@ four() {
 		rm log
 	done
 }
+
+@test "a solution is asked every so many seconds, also where sums of times are rounded" {
+	cat >c <<-'END'
+		job workers=20 servers=8 samples=4500000 epochs=6 batch=81920 shard=409600 solution=antdt-nd every=300 short=300 lambda=1.5
+		cost sample=0.000508 start=120 message=0.0002 commit=0.001
+		transient intensity=0.3
+		persistent nodes=w3 life=0 intensity=0.3
+	END
+	run -0 timeout 300 trainsim <c
+	[ "$(plrec tsv state <<<"${lines[-1]}")" = done ]
+	[ "$(grep -c ^decision <<<"$output")" -ge 3 ]
+}

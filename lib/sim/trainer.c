@@ -200,7 +200,8 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 				 .range = n->range,
 				 .ranges = n->ranges,
 				 .speed = n->batch.time > 0 ? (double)n->count / n->batch.time : 0,
-				 .time = n->batch.time};
+				 .time = n->batch.time,
+				 .most = cluster_drag(s, n).memory};
 	s->result.batches++;
 	n->state = SIM_PUSHING;
 	gate_push(s->gate, &who, &push);
