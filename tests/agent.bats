@@ -500,7 +500,7 @@ bad() {
 }
 
 @test "a trainer that ends before its time, or closes its pipes" {
-	bad 65 'asked for no batch: .*paceline.batches(), others say next and step .*is a filter, see --rows and --each' 'exit 0'
+	bad 65 'asked for no batch: .*paceline.Loader or by paceline.batches(), others say next and step .*is a filter, see --rows and --each' 'exit 0'
 	bad 65 'the trainer ended (exit status 0) before it was told state=end, .* is left early; 0 rows' 'say hello; exit 0'
 	bad 65 'the trainer ended (exit status 0) before it was told state=end, .* is left early; 10 rows' 'say next; exit 0'
 	bad 3 'the trainer ended: exit status 3' 'say next; say step; say next; exit 3'

@@ -260,9 +260,10 @@ static int gone(struct agent *a, struct error *err)
 	if (!a->spoke)
 		return error_set(err, ERROR_DATA, a->options.command.argv[0],
 				 "the trainer ended (exit status 0) and asked for no batch: a "
-				 "script in Python does so by paceline.batches(), others say next "
-				 "and step (WORDS in agent(1)); a command that does neither is a "
-				 "filter, see --rows and --each (TRAINER_KIND of a job)");
+				 "script in Python does so by epochs() of a paceline.Loader or by "
+				 "paceline.batches(), others say next and step (WORDS in agent(1)); "
+				 "a command that does neither is a filter, see --rows and --each "
+				 "(TRAINER_KIND of a job)");
 	return error_set(err, ERROR_DATA, a->options.command.argv[0],
 			 "the trainer ended (exit status 0) before it was told state=end, as when "
 			 "the loop over its batches is left early; %llu rows of its batch go back",

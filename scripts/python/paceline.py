@@ -564,7 +564,7 @@ class Batches:
         raise NotImplementedError
 
     def report(self, **values: Any) -> None:
-        """What was measured of the model, for `trainctl top`, the job's log, and its metrics; on one rank:
+        """What was measured of the model, for `trainctl top`, the job's log, and its metrics; what rank 0 says counts:
 
             batches.report(val_loss=loss, val_accuracy=accuracy)
         """
@@ -575,7 +575,7 @@ class Batches:
         told = {name: value for name, value in told.items() if math.isfinite(value)}
         if any(len(name) > 32 for name in told) or len(told) > 16:
             raise Error("report() takes up to 16 values, and names of up to 32 letters")
-        if told:
+        if told and self.rank == 0:
             self._report(",".join("%s:%.9g" % item for item in told.items()))
 
     def _report(self, values: str) -> None:
