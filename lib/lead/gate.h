@@ -108,6 +108,7 @@ struct gate_options {
 	uint64_t round_first;
 	gate_balance_fn *balance; /* BSP: sizes at every barrier; NULL: as the workers have them */
 	void *balance_arg;
+	size_t workers_max; /* that it knows, ever; 0: GATE_WORKERS_MAX */
 	uint64_t expect; /* BSP: the first workers enter together: when so many wait, or at
 			    gate_begin() */
 	size_t replicas; /* BSP: so many (r0, r1, ...) sum, and have all parameters each if members
@@ -389,15 +390,13 @@ struct gate_effect {
 	uint64_t attempt; /* not 0: and to give its state of that iteration, under this number */
 	int enough;       /* this answer tells a worker that no iteration begins any more */
 	int enters;       /* this answer lets a worker in */
-	char fields[192]; /* behind `ok`, or the text for people */
-	char *actions;    /* records to send before `ok`, or NULL */
+	char *actions; /* records to send before `ok`, or NULL */
 	uint64_t number, iteration, units, samples;
 	double loss;
 	struct gate_line *line;
 	size_t lines;
 	struct order_push *push;
 	size_t pushes;
-	char worker[OPTION_ID_MAX];
 	uint64_t generation, sequence;
 	/* with replicas */
 	size_t *to, tos;
@@ -407,6 +406,9 @@ struct gate_effect {
 	size_t replica, from;
 	int check;
 	int whole; /* settle: all lines or none */
+	/* Last, as a new effect is cleared up to here. */
+	char fields[192]; /* behind `ok`, or the text for people */
+	char worker[OPTION_ID_MAX];
 };
 
 /* The next effect, or NULL. It belongs to the gate and is valid until the next call. */

@@ -107,7 +107,7 @@ static void keep_force(struct gate *g, const char *kind, const char *id, const c
 		return;
 	}
 	f = calloc(1, sizeof *f);
-	if (!f || HASH_COUNT(g->force) >= GATE_WORKERS_MAX) {
+	if (!f || HASH_COUNT(g->force) >= g->options.workers_max) {
 		g->failed |= !f;
 		free(f);
 		free(copy);

@@ -34,9 +34,29 @@ struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind)
 		return NULL;
 	}
 	struct gate_effect *e = &g->effect[g->effects++];
-	memset(e, 0, sizeof *e);
+	memset(e, 0, offsetof(struct gate_effect, fields));
+	e->fields[0] = e->worker[0] = '\0';
 	e->kind = kind;
 	return e;
+}
+
+/* Of each push: without a format. */
+void effect_done(struct gate *g, uint64_t token, char *actions, const char *word, const char *more)
+{
+	struct gate_effect *e = effect_add(g, GATE_ANSWER);
+
+	if (!e) {
+		free(actions);
+		return;
+	}
+	e->token = token;
+	e->ok = 1;
+	e->actions = actions;
+	char *at = stpcpy(e->fields, "iteration=");
+	at += number_format_u64(g->applied, at);
+	at = stpcpy(stpcpy(at, " "), word);
+	at = stpcpy(at, "=1");
+	snprintf(at, sizeof e->fields - (size_t)(at - e->fields), "%s", more);
 }
 
 void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, ...)

@@ -62,7 +62,9 @@ enum compute_state { COMPUTE_NONE, COMPUTE_NOW, COMPUTE_DONE };
 
 enum worker_state { WORKER_OUT, WORKER_JOINING, WORKER_ACTIVE, WORKER_ENDED, WORKER_STATES };
 
+/* What each push touches stands first. */
 struct worker {
+	UT_hash_handle hh;
 	char id[OPTION_ID_MAX];
 	enum worker_state state;
 	uint64_t generation; /* of the member; 0: out */
@@ -71,27 +73,27 @@ struct worker {
 	uint64_t connection;
 	uint64_t join_token, end_token; /* 0: none waits */
 	struct push *announced, *held, *sent;
-	size_t host; /* of its last push that was announced; 0: none for sums */
-	double pace; /* ns a byte, of its last push that was announced; 0: not known */
-	int64_t answered, away; /* its last push; how long after that it announced the next one */
+	struct push *waiting; /* applied; its answer waits for slower members */
 	/* the last push that was answered for good */
 	uint64_t done_generation, done_sequence;
 	int done, done_dropped;
-	uint64_t clock;       /* iterations of its own, for SSP */
-	struct push *waiting; /* applied; its answer waits for slower members */
-	double scale;         /* adjust-lr */
+	uint64_t clock; /* iterations of its own, for SSP */
+	uint64_t throw_upto; /* generation up to which pushes are to be thrown, once none of them is
+				being settled; 0: none */
+	size_t fence_tokens;
+	uint64_t acts_seen;
+	int64_t answered, away; /* its last push; how long after that it announced the next one */
+	double scale;           /* adjust-lr */
 	/* of its last push, see struct balance_member; kept after it leaves, as it may come back */
 	double speed, time, mem;
 	uint64_t count, most;
 	uint64_t size; /* given to the member by `balance`; 0: none */
 	int size_told;
 	uint64_t pushes, samples; /* see struct gate_member */
+	size_t host; /* of its last push that was announced; 0: none for sums */
+	double pace; /* ns a byte, of its last push that was announced; 0: not known */
 	struct delays delays;
-	uint64_t acts_seen;
-	uint64_t throw_upto; /* generation up to which pushes are to be thrown, once none of them is
-				being settled; 0: none */
 	uint64_t fence_token[GATE_TOKENS_MAX];
-	size_t fence_tokens;
 	/* with replicas */
 	size_t replica;  /* it pushes to this one, or will once it has joined */
 	uint64_t listed; /* its generation in the open sum; 0: it is not in it */
@@ -121,7 +123,6 @@ struct worker {
 	uint64_t beginning; /* of which its state of iteration 0 is */
 	uint64_t gives_failed; /* in a row */
 	int knows_enough;     /* it was told that the model is trained enough */
-	UT_hash_handle hh;
 };
 
 /* A line of the actions that were published with one unit, and whom it is for ("": everybody). They
@@ -197,7 +198,7 @@ enum cut_state { CUT_NONE, CUT_WANTED, CUT_SAVING, CUT_FORKING, CUT_WRITING };
 struct gate {
 	struct gate_options options;
 	struct worker *workers; /* every id ever seen */
-	size_t active;
+	size_t active, joining;
 	uint64_t open;    /* BSP: the iteration that is open, all before are closed */
 	uint64_t applied; /* units */
 	struct pushes announced, held, sent;
@@ -260,6 +261,8 @@ struct gate {
 struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind);
 void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* `iteration= WORD=1`, and more. */
+void effect_done(struct gate *g, uint64_t token, char *actions, const char *word, const char *more);
 void effect_err(struct gate *g, uint64_t token, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,

@@ -19,6 +19,8 @@ int gate_new(struct gate **out, const struct gate_options *options, struct error
 	if (!g)
 		return error_set(err, ERROR_OS, "gate", "out of memory");
 	g->options = *options;
+	if (g->options.workers_max == 0)
+		g->options.workers_max = GATE_WORKERS_MAX;
 	g->open = g->applied = options->iteration;
 	g->number = options->settle_first;
 	g->round = g->groups = options->round_first;
@@ -75,7 +77,7 @@ struct worker *worker_get(struct gate *g, const char *id)
 	struct worker *w;
 
 	HASH_FIND_STR(g->workers, id, w);
-	if (w || HASH_COUNT(g->workers) >= GATE_WORKERS_MAX)
+	if (w || HASH_COUNT(g->workers) >= g->options.workers_max)
 		return w;
 	w = calloc(1, sizeof *w);
 	if (!w) {
@@ -113,6 +115,8 @@ void worker_out(struct gate *g, struct worker *w, const char *why)
 	late_left(g, w, why);
 	if (w->state == WORKER_ACTIVE)
 		g->active--;
+	if (w->state == WORKER_JOINING)
+		g->joining--;
 	if (!g->active)
 		g->begun = 0; /* nobody is left in the iteration */
 	w->state = WORKER_OUT;
@@ -139,10 +143,11 @@ void worker_out(struct gate *g, struct worker *w, const char *why)
 	w->join_token = w->end_token = 0;
 }
 
-static void let_in(struct gate *g, struct worker *w)
+static void let_in(struct gate *g, struct worker *w, uint64_t slowest)
 {
-	w->clock = g->active ? units_slowest(g) : 0;
+	w->clock = slowest;
 	w->state = WORKER_ACTIVE;
+	g->joining--;
 	w->acts_seen = g->acts_base + g->acts;
 	w->size_told = 0;
 	g->active++;
@@ -176,6 +181,8 @@ static int expected(struct gate *g)
 {
 	uint64_t waiting = 0;
 
+	if (g->joining < g->expect)
+		return 0;
 	for (const struct worker *w = g->workers; w && g->expect; w = w->hh.next)
 		waiting += (uint64_t)may_enter(g, w);
 	if (waiting < g->expect)
@@ -188,7 +195,7 @@ static int expected(struct gate *g)
 void worker_let_in(struct gate *g, int closed)
 {
 	struct worker *w, *next;
-	size_t came = 0;
+	size_t came = 0, joining = g->joining;
 
 	if (!closed && g->active && g->options.sync == GATE_BSP && !begins_may_enter(g) &&
 	    !states_are(g))
@@ -199,20 +206,26 @@ void worker_let_in(struct gate *g, int closed)
 	if (!g->active && !expected(g))
 		return;
 	states_begin(g);
-	HASH_ITER(hh, g->workers, w, next)
+	uint64_t slowest = joining && g->active ? units_slowest(g) : 0;
+	for (w = g->workers; w && joining; w = next)
 	{
+		next = w->hh.next;
+		joining -= w->state == WORKER_JOINING;
 		if (!may_enter(g, w) || !states_let_in(g, w))
 			continue;
-		let_in(g, w);
+		let_in(g, w, slowest);
 		came++;
 	}
 	states_bring(g);
 	if (closed || came)
 		sizes_ask(g, g->open);
-	HASH_ITER(hh, g->workers, w, next)
+	for (w = g->workers; w && came; w = next)
 	{
-		if (w->state == WORKER_ACTIVE && w->join_token)
-			answer_join(g, w);
+		next = w->hh.next;
+		if (w->state != WORKER_ACTIVE || !w->join_token)
+			continue;
+		answer_join(g, w);
+		came--;
 	}
 }
 
@@ -276,6 +289,7 @@ void gate_join(struct gate *g, const struct gate_who *who)
 		if (w->state == WORKER_ACTIVE) /* again: others still wait for the barrier */
 			answer_join(g, w);
 		else {
+			g->joining += w->state != WORKER_JOINING;
 			w->state = WORKER_JOINING;
 			worker_let_in(g, 0);
 		}

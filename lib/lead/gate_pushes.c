@@ -220,9 +220,9 @@ struct worker *pushes_pusher(struct gate *g, const struct gate_who *who)
 {
 	struct worker *w = pushes_member(g, who);
 
-	if (w)
-		gate_here(g, who->worker, who->generation, who->connection);
-	else
+	if (w && w->connection == 0) /* it is back, see gate_here() */
+		w->connection = who->connection;
+	else if (!w)
 		refuse_stranger(g, who);
 	return w;
 }

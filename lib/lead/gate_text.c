@@ -210,6 +210,7 @@ static int load_worker(struct load *l, struct error *err)
 		return error_set(err, ERROR_DATA, NULL, "a number of %s can't be", id);
 	w->fence_tokens = fencing; /* carried out when the settle is answered; nobody is told */
 	l->g->active += w->state == WORKER_ACTIVE;
+	l->g->joining += w->state == WORKER_JOINING;
 	return 0;
 }
 

@@ -208,6 +208,14 @@ static int units_by_worker(const void *a, const void *b)
 			       ((const struct order_push *)b)->worker);
 }
 
+static int units_are_sorted(const struct order_push *push, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		if (units_by_worker(&push[i - 1], &push[i]) > 0)
+			return 0;
+	return 1;
+}
+
 /* The same as they are applied: with what a part must know for that. */
 static struct gate_effect *put_steps(struct gate *g, enum gate_effect_kind kind)
 {
@@ -229,7 +237,8 @@ static struct gate_effect *put_steps(struct gate *g, enum gate_effect_kind kind)
 		if (push->size < push->count)
 			push->size = push->count;
 	}
-	if (e && is_one_unit(g)) /* the same contributions give the same bits, whoever came first */
+	/* The same contributions give the same bits, whoever came first. */
+	if (e && is_one_unit(g) && !units_are_sorted(e->push, e->pushes))
 		qsort(e->push, e->pushes, sizeof *e->push, units_by_worker);
 	return e;
 }
@@ -531,13 +540,13 @@ static void units_answer(struct gate *g, struct push *p)
 	const char *word = p->late ? "dropped" : "applied";
 	char *actions = p->tokens ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL;
 	int obeys = actions != NULL;
-	char samples[STATES_SAMPLES_MAX];
+	char more[STATES_SAMPLES_MAX + sizeof " repeated=1"];
 
 	p->worker->answered = g->now;
 	for (size_t i = 0; i < p->tokens; i++) {
-		effect_ok(g, p->token[i], i == 0 ? actions : NULL, "iteration=%llu %s=1%s%s",
-			  (unsigned long long)g->applied, word, states_samples(g, samples),
-			  i ? " repeated=1" : "");
+		states_samples(g, more);
+		effect_done(g, p->token[i], i == 0 ? actions : NULL, word,
+			    i ? strcat(more, " repeated=1") : more);
 		begins_tell(g, p->worker);
 		states_tell(g, p->worker);
 	}

@@ -6,6 +6,8 @@
 
 #include "monitor/monitor_internal.h"
 
+#include "base/grow.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +55,15 @@ int monitor_new(struct monitor **out, double window_short, double window_long, s
 		return error_set(err, ERROR_OS, NULL, "out of memory for a monitor");
 	m->window_short = window_short;
 	m->window_long = window_long;
+	monitor_limit(m, MONITOR_NODES_MAX, MONITOR_HISTORY_MAX);
 	*out = m;
 	return 0;
+}
+
+void monitor_limit(struct monitor *m, size_t nodes, size_t history)
+{
+	m->nodes_max = nodes;
+	m->history_max = history;
 }
 
 static void node_free(struct node *n)
@@ -70,6 +79,7 @@ void monitor_free(struct monitor *m)
 		return;
 	for (size_t i = 0; i < m->node_count; i++)
 		node_free(m->node[i]);
+	free(m->node);
 	free(m);
 }
 
@@ -78,10 +88,18 @@ double monitor_latest(const struct monitor *m)
 	return m->latest;
 }
 
+static int is_at(const struct monitor *m, size_t place, enum node_role role, const char *id)
+{
+	return place < m->node_count && m->node[place]->role == role &&
+	       strcmp(m->node[place]->id, id) == 0;
+}
+
 /* The place of the node, or where it would be inserted. */
 static size_t monitor_place_of(const struct monitor *m, enum node_role role, const char *id)
 {
 	size_t low = 0, high = m->node_count;
+	if (is_at(m, m->place + 1, role, id))
+		return m->place + 1;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		const struct node *n = m->node[middle];
@@ -119,17 +137,17 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 			    struct error *err)
 {
 	size_t i = monitor_place_of(m, role, id);
-	if (i < m->node_count && m->node[i]->role == role && strcmp(m->node[i]->id, id) == 0)
+	m->place = i;
+	if (is_at(m, i, role, id))
 		return m->node[i];
-	if (m->node_count == MONITOR_NODES_MAX) {
+	if (m->node_count == m->nodes_max) {
 		if (forget_one(m) != 0) {
-			error_set(err, ERROR_TEMPFAIL, NULL, "more than %d nodes",
-				  MONITOR_NODES_MAX);
+			error_set(err, ERROR_TEMPFAIL, NULL, "more than %zu nodes", m->nodes_max);
 			return NULL;
 		}
 		i = monitor_place_of(m, role, id);
 	}
-	struct node *n = calloc(1, sizeof *n);
+	struct node *n = GROW(m->node, m->node_room, m->node_count + 1) == 0 ? calloc(1, sizeof *n) : NULL;
 	if (!n) {
 		error_set(err, ERROR_OS, NULL, "out of memory for a node");
 		return NULL;
@@ -198,7 +216,8 @@ static int monitor_take_report(struct monitor *m, struct node *n, const struct r
 {
 	if (n->has_left) /* its last report came late */
 		return 0;
-	if (!n->history && !(n->history = calloc(MONITOR_HISTORY_MAX, sizeof *n->history)))
+	size_t kept = n->reports < m->history_max ? (size_t)n->reports + 1 : m->history_max;
+	if (GROW(n->history, n->history_room, kept) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a history");
 	struct window_sum what = {p->count, p->time * (double)p->count,
 				  (double)p->size * (double)p->count};
@@ -206,7 +225,9 @@ static int monitor_take_report(struct monitor *m, struct node *n, const struct r
 					    m->window_long, err) != 0)
 		return -1;
 	believe_report(n, p->at);
-	n->history[n->reports++ % MONITOR_HISTORY_MAX] = *p;
+	if (kept > 0) /* it is a ring only when it has grown to its size */
+		n->history[n->reports % m->history_max] = *p;
+	n->reports++;
 	if (p->at >= n->since && (n->last.count == 0 || p->at >= n->last.at))
 		n->last = *p;
 	/* can't overflow: 2^53 + 2^60 */

@@ -32,6 +32,8 @@ struct monitor;
 /* Windows in seconds, 0 < window_short <= window_long. */
 int monitor_new(struct monitor **out, double window_short, double window_long, struct error *err);
 void monitor_free(struct monitor *m); /* NULL is fine */
+/* In place of MONITOR_NODES_MAX and MONITOR_HISTORY_MAX; before the first record. */
+void monitor_limit(struct monitor *m, size_t nodes, size_t history);
 
 enum monitor_result { MONITOR_TAKEN = 0, MONITOR_UNKNOWN = 1 /* no type of ours */ };
 

@@ -42,7 +42,8 @@ struct node {
 	struct report last; /* the latest of the present process; count 0: none yet */
 	struct device device;
 	struct window window;
-	struct report *history; /* a ring of MONITOR_HISTORY_MAX, made with the first report */
+	struct report *history; /* a ring of history_max, which has grown to history_room */
+	size_t history_room;
 };
 
 struct info {
@@ -54,8 +55,10 @@ struct info {
 struct monitor {
 	double window_short, window_long;
 	double latest;
-	size_t node_count;
-	struct node *node[MONITOR_NODES_MAX]; /* in the order of the snapshot */
+	size_t nodes_max, history_max;
+	size_t node_count, node_room;
+	struct node **node; /* in the order of the snapshot */
+	size_t place;       /* where the last one was found: reports come in rounds */
 	size_t info_count;
 	struct info info[MONITOR_INFOS_MAX];
 };

@@ -183,11 +183,12 @@ int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, v
 	return 0;
 }
 
-static void put_history(const struct node *n, uint64_t last, monitor_put_fn *put, void *arg)
+static void put_history(const struct node *n, uint64_t max, uint64_t last, monitor_put_fn *put,
+			void *arg)
 {
-	uint64_t kept = n->reports < MONITOR_HISTORY_MAX ? n->reports : MONITOR_HISTORY_MAX;
+	uint64_t kept = n->reports < max ? n->reports : max;
 	for (uint64_t i = n->reports - (last < kept ? last : kept); i < n->reports; i++) {
-		const struct report *p = &n->history[i % MONITOR_HISTORY_MAX];
+		const struct report *p = &n->history[i % max];
 		struct record_out *o =
 			RECORD("bpt", F("role", node_role_name(n->role)), F("id", n->id),
 			       F("iter", p->iter), F_BRIEF("time", p->time), F("size", p->size),
@@ -205,7 +206,7 @@ int monitor_history(const struct monitor *m, enum node_role role, const char *id
 	for (size_t i = 0; i < m->node_count; i++) {
 		const struct node *n = m->node[i];
 		if (n->role == role && strcmp(n->id, id) == 0) {
-			put_history(n, last, put, arg);
+			put_history(n, m->history_max, last, put, arg);
 			return 0;
 		}
 	}

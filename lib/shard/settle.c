@@ -75,6 +75,14 @@ static int claim_order(const void *a, const void *b)
 	return x->index < y->index ? -1 : 1;
 }
 
+static int is_in_order(const struct claim *claim, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		if (claim_order(&claim[i - 1], &claim[i]) > 0)
+			return 0;
+	return 1;
+}
+
 static int asked_order(const void *a, const void *b)
 {
 	const struct claim *x = a, *y = b;
@@ -121,7 +129,7 @@ static int is_covered(const struct piece *run, const struct claim *c)
 
 /* Judges the claims on one piece. A worker's gradient is refused if some of its rows no longer
  * remain in the piece, or if two lines name the same row and one of them applies it. */
-static void judge_piece(const struct claim *claim, size_t count)
+static int judge_piece(const struct claim *claim, size_t count)
 {
 	const struct piece *run = claim->piece;
 	uint64_t applied_end = 0, named_end = 0;
@@ -140,15 +148,19 @@ static void judge_piece(const struct claim *claim, size_t count)
 	}
 	if (is_bad)
 		claim->worker->is_refused = 1;
+	return is_bad;
 }
 
-static void judge_pieces(const struct claim *claim, size_t count)
+/* 1: somebody is refused. */
+static int judge_pieces(const struct claim *claim, size_t count)
 {
+	int is_bad = 0;
 	for (size_t i = 0, n; i < count; i += n) {
 		for (n = 1; i + n < count && claim[i + n].id == claim[i].id; n++)
 			;
-		judge_piece(&claim[i], n);
+		is_bad |= judge_piece(&claim[i], n);
 	}
+	return is_bad;
 }
 
 /* Fills claim[], in order, and ranges[].refused; changes nothing else. Returns how many claims
@@ -157,6 +169,7 @@ static size_t settle_judge(const struct queue *q, struct queue_range *ranges, si
 			   struct claim *claim)
 {
 	size_t claims = 0;
+	int is_bad = 0;
 	for (size_t i = 0; i < count; i++) {
 		ranges[i].refused = 0;
 		if (claim_make(q, &ranges[i], i, &claim[claims])) {
@@ -168,9 +181,12 @@ static size_t settle_judge(const struct queue *q, struct queue_range *ranges, si
 		struct worker *w = claim[claims].worker;
 		if (ranges[i].refused && w && w->generation == ranges[i].generation)
 			w->is_refused = 1;
+		is_bad |= ranges[i].refused;
 	}
-	qsort(claim, claims, sizeof *claim, claim_order);
-	judge_pieces(claim, claims);
+	if (!is_in_order(claim, claims))
+		qsort(claim, claims, sizeof *claim, claim_order);
+	if (!judge_pieces(claim, claims) && !is_bad)
+		return claims;
 	for (size_t i = 0; i < count; i++) {
 		const struct worker *w = queue_worker(q, ranges[i].worker);
 		if (!ranges[i].is_back && w && w->is_refused &&

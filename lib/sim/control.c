@@ -17,6 +17,7 @@ int control_ready(struct sim *s, struct error *err)
 				 s->job.solution);
 	if (monitor_new(&s->monitor, s->job.window_short, s->job.window_long, err) != 0)
 		return -1;
+	monitor_limit(s->monitor, s->nodes, 0);
 	s->backup = s->job.backup;
 	if (strcmp(s->job.solution, "none") != 0 && !s->balance)
 		sim_plan(s, FIRST_SECONDS, EVENT_LOOK, NULL);
@@ -195,7 +196,7 @@ void control_server_started(struct sim *s, struct sim_node *n)
 {
 	n->life++;
 	n->state = SIM_IDLE;
-	n->busy_until = fmax(n->busy_until, s->now) + s->cost.hand_over;
+	leading_busy(s, n, s->cost.hand_over);
 	control_event(s, n, "restart");
 	control_event(s, n, "ready");
 }

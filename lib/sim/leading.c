@@ -29,6 +29,7 @@ static int leading_queue(struct sim *s, struct error *err)
 int leading_ready(struct sim *s, struct error *err)
 {
 	struct gate_options o = {.incarnation = 1, .settle_first = 1, .commit = 1,
+				 .workers_max = SIM_NODES_MAX,
 				 .backup = s->job.backup, .expect = s->job.workers};
 	int replicas = leading_has_replicas(s);
 	if (replicas)
@@ -62,74 +63,64 @@ int leading_has_replicas(const struct sim *s)
 
 /* ---- replicas ---- */
 
+static int has_pushed(struct sim *s, const struct order_member *m)
+{
+	const struct sim_node *n = sim_find(s, m->worker);
+	return n->generation == m->generation && n->state == SIM_PUSHING;
+}
+
 /* The sum is made when all members have pushed. */
 static void sum_look(struct sim *s)
 {
-	if (s->round == 0 || s->is_summing)
+	if (s->round == 0 || s->pushed == s->members)
 		return;
-	for (size_t i = 0; i < s->members; i++) {
-		const struct sim_node *n = sim_find(s, s->member[i].worker);
-		if (n->generation != s->member[i].generation || n->state != SIM_PUSHING)
-			return;
-	}
-	s->is_summing = 1;
-	sim_plan(s, s->now + s->cost.sum, EVENT_SUMMED, NULL);
+	while (s->pushed < s->members && has_pushed(s, &s->member[s->pushed]))
+		s->pushed++;
+	if (s->pushed == s->members)
+		sim_plan_as(s, s->now + s->cost.sum, EVENT_SUMMED, (uint32_t)s->round, 0);
 }
 
 static void sum_open(struct sim *s, const struct gate_effect *e)
 {
 	if (GROW(s->member, s->member_room, e->members) != 0) {
-		struct error err;
-		error_set(&err, ERROR_OS, NULL, "out of memory");
-		sim_fail(s, &err);
+		sim_fail_memory(s);
 		return;
 	}
 	memcpy(s->member, e->member, e->members * sizeof *e->member);
 	s->members = e->members;
 	s->round = e->round;
-	s->is_summing = 0;
+	s->pushed = 0;
 	sum_look(s);
 }
 
-static void sum_tell(struct sim *s, size_t replica)
+void leading_summed(struct sim *s, uint32_t round)
 {
-	char name[24];
-	snprintf(name, sizeof name, "r%zu", replica);
+	if (round != (uint32_t)s->round) /* members have changed: there is another sum */
+		return;
 	for (size_t i = 0; i < s->members; i++) {
 		const struct order_member *m = &s->member[i];
 		const struct sim_node *n = sim_find(s, m->worker);
-		if (strcmp(m->replica, name) == 0)
-			gate_summed_of(s->gate, replica, s->round, m->worker, m->generation,
-				       n->sequence, n->count);
+		gate_summed_of(s->gate, strtoull(m->replica + 1, NULL, 10), s->round, m->worker,
+			       m->generation, n->sequence, n->count);
 	}
-	gate_summed(s->gate, replica, s->round, 0);
-}
-
-void leading_summed(struct sim *s)
-{
-	uint64_t round = s->round;
-	if (!s->is_summing) /* members have changed: there is another sum */
-		return;
-	for (size_t i = 0; i < s->job.hosts && s->round == round; i++)
-		sum_tell(s, i);
+	for (size_t i = 0; i < s->job.hosts; i++)
+		gate_summed(s->gate, i, s->round, 0);
 	leading_obey(s);
 }
 
 /* ---- servers ---- */
 
-double leading_pull_at(const struct sim *s)
+void leading_busy(struct sim *s, struct sim_node *n, double seconds)
 {
-	double at = s->now;
-	for (size_t i = s->workers; i < s->nodes; i++)
-		at = fmax(at, s->node[i].busy_until);
-	return at;
+	n->busy_until = fmax(n->busy_until, s->now) + seconds;
+	s->served_at = fmax(s->served_at, n->busy_until);
 }
 
 static void apply_one(struct sim *s, struct sim_node *n, const struct gate_effect *e)
 {
 	struct drag drag = cluster_drag(s, n);
 	double seconds = s->cost.apply * (double)e->pushes + drag.delay * (double)e->units;
-	n->busy_until = fmax(n->busy_until, s->now) + seconds;
+	leading_busy(s, n, seconds);
 	n->batch = (struct tally_batch){.time = seconds, .samples = e->samples, .compute = seconds};
 	n->iteration = e->iteration;
 	n->accum = 0;
@@ -151,54 +142,48 @@ static void apply(struct sim *s, const struct gate_effect *e)
 
 static void settle(struct sim *s, const struct gate_effect *e)
 {
-	if (GROW(s->line, s->line_room, e->lines) != 0) {
-		struct error err;
-		error_set(&err, ERROR_OS, NULL, "out of memory");
-		sim_fail(s, &err);
+	if (GROW(s->range, s->range_room, e->lines) != 0) {
+		sim_fail_memory(s);
 		return;
 	}
-	memcpy(s->line, e->line, e->lines * sizeof *e->line);
-	s->lines = e->lines;
+	for (size_t i = 0; i < e->lines; i++) {
+		const struct gate_line *l = &e->line[i];
+		s->range[i] = (struct queue_range){.is_back = l->back,
+						   .worker = sim_find(s, l->worker)->id,
+						   .generation = l->generation,
+						   .id = l->range.id,
+						   .begin = l->range.begin,
+						   .length = l->range.length};
+	}
+	s->ranges = e->lines;
 	s->number = e->number;
 	s->settle_iteration = e->iteration;
 	s->is_whole = e->whole;
 	sim_plan(s, s->now + s->cost.commit, EVENT_SETTLED, NULL);
 }
 
-static void settled_range(const struct gate_line *l, struct queue_range *out)
-{
-	*out = (struct queue_range){.is_back = l->back, .worker = l->worker,
-				    .generation = l->generation, .id = l->range.id,
-				    .begin = l->range.begin, .length = l->range.length};
-}
-
 void leading_settled(struct sim *s)
 {
 	struct queue_settlement said = {.number = s->number, .iteration = s->settle_iteration,
 					.incarnation = 1, .is_whole = s->is_whole};
-	struct queue_range *range = calloc(s->lines + 1, sizeof *range);
-	const char **fenced = NULL;
 	struct error err = {0};
 	size_t refusals = 0;
-	for (size_t i = 0; range && i < s->lines; i++)
-		settled_range(&s->line[i], &range[i]);
 	queue_clock(s->queue, SIM_EPOCH + s->now, s->now);
-	if (!range)
-		error_set(&err, ERROR_OS, NULL, "out of memory");
-	else
-		queue_settle(s->queue, &said, range, s->lines, &err);
-	const struct queue_refusal *refusal = queue_refusals(s->queue, &refusals);
-	fenced = calloc(refusals + 1, sizeof *fenced);
-	if (!range || !fenced) {
+	if (queue_settle(s->queue, &said, s->range, s->ranges, &err) == QUEUE_MEMORY) {
 		sim_fail(s, &err);
-	} else {
-		for (size_t i = 0; i < refusals; i++)
-			fenced[i] = refusal[i].worker;
-		s->last_at = s->now;
-		gate_settled(s->gate, s->number, fenced, refusals);
-		leading_obey(s);
+		return;
 	}
-	free(range);
+	const struct queue_refusal *refusal = queue_refusals(s->queue, &refusals);
+	const char **fenced = calloc(refusals + 1, sizeof *fenced);
+	if (!fenced) {
+		sim_fail_memory(s);
+		return;
+	}
+	for (size_t i = 0; i < refusals; i++)
+		fenced[i] = refusal[i].worker;
+	s->last_at = s->now;
+	gate_settled(s->gate, s->number, fenced, refusals);
+	leading_obey(s);
 	free(fenced);
 }
 
@@ -258,13 +243,13 @@ static void carry_out(struct sim *s, const struct gate_effect *e)
 void leading_obey(struct sim *s)
 {
 	const struct gate_effect *e;
-	if (s->is_settling)
+	if (s->is_obeying)
 		return;
-	s->is_settling = 1;
+	s->is_obeying = 1;
 	while (!s->failed && (e = gate_next(s->gate)))
 		carry_out(s, e);
 	sum_look(s);
-	s->is_settling = 0;
+	s->is_obeying = 0;
 	if (gate_failed(s->gate)) {
 		struct error err;
 		error_set(&err, ERROR_OS, "the lead", "out of memory");

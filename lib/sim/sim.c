@@ -26,7 +26,7 @@ void sim_free(struct sim *s)
 	balance_free(s->balance);
 	events_free(&s->events);
 	cluster_free(s);
-	free(s->line);
+	free(s->range);
 	free(s->member);
 	free(s);
 }
@@ -38,13 +38,22 @@ void sim_fail(struct sim *s, const struct error *err)
 	s->failed = 1;
 }
 
-void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n)
+void sim_fail_memory(struct sim *s)
 {
 	struct error err;
-	if (events_add(&s->events, at, kind, n ? (uint32_t)(n - s->node) : 0, n ? n->life : 0) == 0)
-		return;
 	error_set(&err, ERROR_OS, NULL, "out of memory");
 	sim_fail(s, &err);
+}
+
+void sim_plan_as(struct sim *s, double at, enum event_kind kind, uint32_t number, uint32_t life)
+{
+	if (events_add(&s->events, fmax(at, s->now), kind, number, life) != 0)
+		sim_fail_memory(s);
+}
+
+void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n)
+{
+	sim_plan_as(s, at, kind, n ? (uint32_t)(n - s->node) : 0, n ? n->life : 0);
 }
 
 void sim_log_text(struct sim *s, const char *line, size_t len)
@@ -110,7 +119,7 @@ static void sim_handle(struct sim *s, const struct event *e)
 		leading_settled(s);
 		return;
 	case EVENT_SUMMED:
-		leading_summed(s);
+		leading_summed(s, e->node);
 		return;
 	case EVENT_SERIES:
 		control_series(s);
@@ -172,10 +181,12 @@ static int sim_is_stopped(const struct sim *s)
 int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 {
 	struct event e;
+	int got = 0;
 	if (cluster_ready(s, err) != 0)
 		return -1;
 	sim_begin(s);
-	while (!s->failed && !s->is_over && !sim_is_stopped(s) && events_take(&s->events, &e)) {
+	while (!s->failed && !s->is_over && !sim_is_stopped(s) &&
+	       (got = events_take(&s->events, &e)) > 0) {
 		if (e.at > s->options.until) {
 			s->now = s->options.until;
 			break;
@@ -184,6 +195,8 @@ int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 		sim_handle(s, &e);
 		s->is_over = queue_is_over(s->queue);
 	}
+	if (got < 0)
+		sim_fail_memory(s);
 	if (!s->failed)
 		sim_end(s, result);
 	if (s->failed)

@@ -72,38 +72,34 @@ enum sim_state {
 	SIM_DONE
 };
 
+/* What each batch touches stands first. */
 struct sim_node {
-	char id[OPTION_ID_MAX];
-	enum node_role role;
 	enum sim_state state;
+	enum node_role role;
 	uint32_t life;
-	/* It lives and does not move, since then. */
-	int is_stopped;
-	double stopped;
-	int is_due; /* what it was to do meanwhile: when, and what */
-	double due;
-	enum event_kind due_kind;
+	int is_dry, is_over, is_member;
+	int is_stopped; /* it lives and does not move */
+	char id[OPTION_ID_MAX];
+	/* a worker */
+	uint64_t generation, sequence, iteration, size, accum, new_size, new_accum;
+	uint64_t count; /* samples of this batch */
+	struct sim_piece *held;
+	size_t helds, held_room;
+	uint64_t rows_held;
+	double mark, began, pushed_at;
 	double late; /* by so much its own work ends later than planned */
+	struct tally_batch batch;
+	struct tally tally;
 	/* where its drag comes from */
 	const struct sim_drag *drag; /* the first of its own; so many */
 	size_t drags, drag_at;
 	size_t slot, life_slot; /* of the schedule + 1; 0: none */
 	uint32_t slot_life;
-	/* a worker */
-	uint64_t generation, sequence, iteration, size, accum, new_size, new_accum;
-	struct sim_piece *held;
-	size_t helds, held_room;
-	uint64_t rows_held;
-	struct gate_range range[GATE_RANGES_MAX];
-	size_t ranges;
-	uint64_t count;
-	int is_dry, is_over, is_member;
-	double mark, began, pushed_at, waited;
-	struct tally_batch batch;
-	struct tally tally;
-	/* a server */
-	double busy_until, served;
-	uint64_t units, served_samples;
+	/* It stands still since then, and what it was to do meanwhile: whether, when, and what. */
+	int is_due;
+	double stopped, due;
+	enum event_kind due_kind;
+	double busy_until; /* a server */
 	struct restart_past past; /* restarts by intention */
 };
 
@@ -130,14 +126,13 @@ struct sim {
 	struct order_member *member;
 	size_t members, member_room;
 	uint64_t round;   /* 0: none */
-	int is_summing;   /* all members have pushed */
+	size_t pushed;    /* so many of the first members have pushed */
 	/* The settle that is out. */
-	struct gate_line *line;
-	size_t lines, line_room;
+	struct queue_range *range;
+	size_t ranges, range_room;
 	uint64_t number, settle_iteration;
-	int is_settling, is_whole, is_over;
-	uint64_t cut_token;
-	int is_cutting;
+	int is_obeying, is_whole, is_over;
+	double served_at; /* then the last server is free */
 	double first_at, last_at;
 	/* decisions */
 	double decided_at;
@@ -171,9 +166,9 @@ int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e);
 int leading_ready(struct sim *s, struct error *err);
 void leading_obey(struct sim *s); /* what the lead wants, after each call of it */
 void leading_settled(struct sim *s);
-void leading_summed(struct sim *s);
+void leading_summed(struct sim *s, uint32_t round);
 int leading_has_replicas(const struct sim *s);
-double leading_pull_at(const struct sim *s); /* when the servers answer a pull of now */
+void leading_busy(struct sim *s, struct sim_node *n, double seconds); /* a server, from now on */
 
 /* control.c */
 int control_ready(struct sim *s, struct error *err);
@@ -187,6 +182,8 @@ void control_happens(struct sim *s, const struct sim_happening *h);
 
 /* sim.c */
 void sim_fail(struct sim *s, const struct error *err);
+void sim_fail_memory(struct sim *s);
+void sim_plan_as(struct sim *s, double at, enum event_kind kind, uint32_t number, uint32_t life);
 void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n);
 void sim_log(struct sim *s, struct record_out *o); /* with at= */
 void sim_log_text(struct sim *s, const char *line, size_t len);

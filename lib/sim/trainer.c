@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,9 +45,7 @@ static uint64_t trainer_rows_to_ask(const struct sim *s, const struct sim_node *
 static void take_piece(struct sim *s, struct sim_node *n, const struct queue_piece *p)
 {
 	if (GROW(n->held, n->held_room, n->helds + 1) != 0) {
-		struct error err;
-		error_set(&err, ERROR_OS, NULL, "out of memory");
-		sim_fail(s, &err);
+		sim_fail_memory(s);
 		return;
 	}
 	n->held[n->helds++] = (struct sim_piece){p->id, p->begin + p->skip, p->take};
@@ -74,25 +73,33 @@ static unsigned gather(struct sim *s, struct sim_node *n)
 	return waits;
 }
 
-/* The next batch, from the front. */
-static void take_batch(struct sim_node *n)
+/* How many samples the next batch has. */
+static uint64_t batch_rows(const struct sim_node *n)
 {
-	uint64_t size = n->size * n->accum;
-	size_t used = 0;
-	n->count = 0;
-	n->ranges = 0;
-	while (used < n->helds && n->count < size && n->ranges < GATE_RANGES_MAX) {
+	uint64_t size = n->size * n->accum, rows = 0;
+	for (size_t i = 0; i < n->helds && i < GATE_RANGES_MAX && rows < size; i++)
+		rows += n->held[i].length;
+	return rows < size ? rows : size;
+}
+
+/* Takes these from the front; returns how many ranges they are. */
+static size_t take_batch(struct sim_node *n, struct gate_range range[GATE_RANGES_MAX])
+{
+	size_t ranges = 0, used = 0;
+	for (uint64_t left = n->count; left > 0; ranges++) {
 		struct sim_piece *p = &n->held[used];
-		uint64_t take = p->length < size - n->count ? p->length : size - n->count;
-		n->range[n->ranges++] = (struct gate_range){p->id, p->begin, take};
-		n->count += take;
+		uint64_t take = p->length < left ? p->length : left;
+		range[ranges] = (struct gate_range){p->id, p->begin, take};
 		p->begin += take;
 		p->length -= take;
+		left -= take;
 		used += p->length == 0;
 	}
-	memmove(n->held, n->held + used, (n->helds - used) * sizeof *n->held);
 	n->helds -= used;
+	if (used > 0)
+		memmove(n->held, n->held + used, n->helds * sizeof *n->held);
 	n->rows_held -= n->count;
+	return ranges;
 }
 
 /* ---- a life ---- */
@@ -165,18 +172,21 @@ void worker_next(struct sim *s, struct sim_node *n)
 		worker_join(s, n);
 		return;
 	}
-	take_batch(n);
+	n->count = batch_rows(n);
 	n->state = SIM_COMPUTING;
 	n->began = n->mark;
 	n->batch = (struct tally_batch){.samples = n->count};
-	sim_plan(s, s->now + waits * s->cost.rows, EVENT_PULLED, n);
+	if (waits * s->cost.rows > 0)
+		sim_plan(s, s->now + waits * s->cost.rows, EVENT_PULLED, n);
+	else
+		worker_pulled(s, n);
 }
 
 /* It asks for the parameters now: computes, and pushes. */
 void worker_pulled(struct sim *s, struct sim_node *n)
 {
 	struct drag drag = cluster_drag(s, n);
-	double served = leading_pull_at(s), pulled = served + s->cost.pull;
+	double served = fmax(s->now, s->served_at), pulled = served + s->cost.pull;
 	double own = s->cost.batch + s->cost.sample * (double)n->count;
 	double elapsed = pulled - n->began - (served - s->now) + own;
 	double computed = pulled + own + drag_pause(&drag, n->count, n->size, elapsed);
@@ -191,14 +201,15 @@ void worker_pulled(struct sim *s, struct sim_node *n)
 void worker_pushed(struct sim *s, struct sim_node *n)
 {
 	struct gate_who who = who_of(s, n);
+	struct gate_range range[GATE_RANGES_MAX];
 	struct gate_push push = {.sequence = ++n->sequence,
 				 .iteration = n->iteration,
 				 .count = n->count,
 				 .size = n->size * n->accum,
 				 .pulled = GATE_PULLED_UNKNOWN,
 				 .loss = 0,
-				 .range = n->range,
-				 .ranges = n->ranges,
+				 .range = range,
+				 .ranges = take_batch(n, range),
 				 .speed = n->batch.time > 0 ? (double)n->count / n->batch.time : 0,
 				 .time = n->batch.time,
 				 .most = cluster_drag(s, n).memory};

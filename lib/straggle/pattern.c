@@ -150,24 +150,41 @@ static int choose_named(const struct schedule *s, struct pattern *p, const char 
 	return p->count ? 0 : error_set(err, ERROR_USAGE, "nodes=", "is empty");
 }
 
+struct choice {
+	uint64_t draw;
+	size_t node;
+};
+
+static int choice_by_node(const void *a, const void *b)
+{
+	const struct choice *x = a, *y = b;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+static int choice_by_draw(const void *a, const void *b)
+{
+	const struct choice *x = a, *y = b;
+	return x->draw != y->draw ? (x->draw < y->draw ? -1 : 1) : choice_by_node(a, b);
+}
+
 /* Those with the smallest draws: one more wanted adds a node and changes none. */
 static int choose_drawn(const struct schedule *s, struct pattern *p, size_t first, size_t nodes,
 			size_t count, struct error *err)
 {
-	uint64_t *draw = calloc(nodes + 1, sizeof *draw);
+	struct choice *choice = calloc(nodes + 1, sizeof *choice);
 	int result = 0;
-	if (!draw)
+	if (!choice)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", nodes);
 	for (size_t i = 0; i < nodes; i++)
-		draw[i] = schedule_draw(s, DRAW_CHOICE, p->number, first + i, 0);
-	for (size_t i = 0; i < nodes && result == 0; i++) {
-		size_t before = 0;
-		for (size_t j = 0; j < nodes; j++)
-			before += draw[j] < draw[i] || (draw[j] == draw[i] && j < i);
-		if (before < count)
-			result = pattern_choose(s, p, first + i, err);
+		choice[i] = (struct choice){schedule_draw(s, DRAW_CHOICE, p->number, first + i, 0),
+					    first + i};
+	if (count < nodes) {
+		qsort(choice, nodes, sizeof *choice, choice_by_draw);
+		qsort(choice, count, sizeof *choice, choice_by_node);
 	}
-	free(draw);
+	for (size_t i = 0; i < count && result == 0; i++)
+		result = pattern_choose(s, p, choice[i].node, err);
+	free(choice);
 	return result;
 }
 
