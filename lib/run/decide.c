@@ -188,7 +188,7 @@ static int all_reported(const struct supervisor *s)
 
 static int decide_is_due(const struct supervisor *s, int all_reported)
 {
-	return facts_may_decide(clock_mono() - s->decide.at, s->job->every, s->decide.once, all_reported);
+	return facts_may_decide(s->decide.at, clock_mono(), s->job->every, s->decide.once, all_reported);
 }
 
 static int decide_may_ask(const struct supervisor *s)

@@ -263,9 +263,7 @@ void control_look(struct sim *s)
 	if (s->is_over)
 		return;
 	double every = s->job.every;
-	/* At the planned time `every` is over, whatever the difference is rounded to. */
-	double since = s->now >= s->decided_at + every ? every : s->now - s->decided_at;
-	if (!facts_may_decide(since, every, s->has_decided, control_all_reported(s))) {
+	if (!facts_may_decide(s->decided_at, s->now, every, s->has_decided, control_all_reported(s))) {
 		sim_plan(s, fmin(s->now + FIRST_SECONDS, s->decided_at + every), EVENT_LOOK, NULL);
 		return;
 	}

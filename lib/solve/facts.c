@@ -31,9 +31,9 @@ void facts_put(const struct facts *f, facts_put_fn *put, void *arg)
 	put("sync", f->sync, arg);
 }
 
-int facts_may_decide(double since, double every, int has_decided, int all_reported)
+int facts_may_decide(double last, double now, double every, int has_decided, int all_reported)
 {
-	return since >= every || (!has_decided && all_reported);
+	return now >= last + every || (!has_decided && all_reported);
 }
 
 double facts_decided(double last, double now, double every, int has_decided)

@@ -24,8 +24,8 @@ struct facts {
 typedef void facts_put_fn(const char *name, const char *value, void *arg);
 void facts_put(const struct facts *f, facts_put_fn *put, void *arg);
 
-/* since: seconds since the last decision, or since workers were started if there was none. */
-int facts_may_decide(double since, double every, int has_decided, int all_reported);
+/* last: when the last decision was made, or workers were started if there was none. */
+int facts_may_decide(double last, double now, double every, int has_decided, int all_reported);
 /* When a decision of now counts as made, so that small delays do not add up. */
 double facts_decided(double last, double now, double every, int has_decided);
 
