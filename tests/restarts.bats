@@ -226,11 +226,11 @@ load helper
 	slow 500
 	begin first
 	wait_for 'came_to 300'
-	wait_for 'trainctl top --run-dir "$T/run" | grep -q "^w1  *up .* 32  *0 "'
-	wait_for 'trainctl top --run-dir "$T/run" | grep -q "^ps0  *up .* 64  *0 "'
+	wait_for 'trainctl top --run-dir "$T/run" | grep -q "^w1  *up .* 32 .* 0 "'
+	wait_for 'trainctl top --run-dir "$T/run" | grep -q "^ps0  *up .* 64 .* 0 "'
 	trainctl top --run-dir "$T/run" >table
 	not grep -q e+ table
-	grep -q '^NODE  *STATE  *RATIO  *TIME  *SPEED  *SIZE  *RESTARTS .* PID' table
+	grep -q '^NODE  *STATE  *HOST  *RATIO  *TIME  *SPEED  *SIZE  *ACCUM  *RESTARTS  *SILENT .* PID' table
 	rm drag/*
 	wait $SUPERVISOR
 	report >out

@@ -122,6 +122,10 @@ press() { printf '%b' "$1" >&7; }
 	slow 500
 	begin first
 	wait_for 'came_to 300'
+	in_terminal 80 "trainctl status --run-dir $T/run"
+	for word in reported decided failed brain measured; do
+		lines | grep -q "^$word: nothing yet$"
+	done
 	printf 'action kind=adjust-bs id=%s size=%s reason=tried%%20out\n' w0 24 w1 40 |
 		trainctl apply --run-dir "$T/run"
 	wait_for 'in_status " id=w1 .* size=40 .* ratio=[01].* told=size"'
@@ -132,10 +136,10 @@ press() { printf '%b' "$1" >&7; }
 		lines | grep -q '^tiny  running  for '
 		lines | grep -Eq '^(time|[0-9]).*left .*%$'
 		lines | grep -q '^decided .* ago: w1 size 40: tried out$'
-		lines | grep -q '^NODE  *STATE  *RATIO  *TIME'
-		lines | grep -q '^w1  *up  *[01]\.[0-9][0-9] '
+		lines | grep -q '^NODE  *STATE  *\(HOST  *\)*RATIO  *TIME'
+		lines | grep -q '^w1  *up  *\([^ ]*  *\)*[01]\.[0-9][0-9] '
 		trainctl top --run-dir "$T/run" >once
-		grep -q '^w1  *up  *[01]\.[0-9][0-9] .*  size 40, .* ago' once
+		grep -q '^w1  *up  *[^ ]*  *[01]\.[0-9][0-9] .*  size 40, .* ago' once
 	done
 	lines | grep -q '  LAST ACTION  *PID$' # at 200
 	[[ $(status | head -n 1) == "job name=tiny state=running "* ]]

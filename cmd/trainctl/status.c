@@ -65,11 +65,11 @@ static void show_once(struct view *v)
 	size_t layout[GRID_MAX], width = terminal_width();
 	/* A bar as wide as a file would take is no help. */
 	size_t head_width = terminal_width() == SCREEN_WIDTH_MAX ? 100 : width;
+	v->full = 1;
 	size_t count = view_head(v, head_width, text_has_blocks(), 0, line);
 	for (size_t i = 0; i < count; i++)
 		terminal_put(&line[i]);
-	if (v->checkpoint[0])
-		printf("checkpoint %s\n", v->checkpoint);
+	printf("checkpoint %s\n", v->checkpoint[0] ? v->checkpoint : "none yet");
 	putchar('\n');
 	view_table(v, &table);
 	grid_layout(&table, width, layout);

@@ -21,6 +21,7 @@ void view_init(struct view *v)
 	*v = (struct view){.fabric_saves = NAN,
 			   .reported_age = NAN,
 			   .decision_age = NAN,
+			   .failure_age = NAN,
 			   .brain_age = NAN,
 			   .link_age = NAN,
 			   .up = NAN,
@@ -65,6 +66,8 @@ static void take_job(struct view *v, const struct record *r)
 	view_take_text(r, "brain", v->brain, sizeof v->brain);
 	v->brain_age = take_real(r, "brain-age");
 	v->decision_age = take_real(r, "decision-age");
+	view_take_text(r, "failure", v->failure, sizeof v->failure);
+	v->failure_age = take_real(r, "failure-age");
 	v->up = take_real(r, "up");
 	view_take_text(r, "fabric", v->fabric, sizeof v->fabric);
 	v->fabric_saves = take_real(r, "fabric-saves");
@@ -264,13 +267,18 @@ static void title(const struct view *v, size_t width, double silent, struct scre
 }
 
 /* "decided 12 s ago: ..." */
-static size_t said(const char *verb, double age, const char *what, size_t width,
-		   struct screen_line *line)
+static size_t said(const struct view *v, const char *verb, double age, const char *what,
+		   size_t width, struct screen_line *line)
 {
 	char text[sizeof ((struct view *)0)->decision + 96], ago[64];
 	size_t count = 0;
-	if (!what[0])
+	if (!what[0] && !v->full)
 		return 0;
+	if (!what[0]) {
+		*line = (struct screen_line){.tint = TINT_NONE};
+		snprintf(line->text, sizeof line->text, "%s: nothing yet", verb);
+		return 1;
+	}
 	course_ago(age, ago, sizeof ago);
 	snprintf(text, sizeof text, "%s %s: %s", verb, ago, what);
 	for (const char *p = text; *p && count < DECISION_LINES;) {
@@ -294,31 +302,33 @@ size_t view_head(const struct view *v, size_t width, int blocks, double silent,
 	width = width < SCREEN_WIDTH_MAX ? width : SCREEN_WIDTH_MAX;
 	title(v, width, silent, &line[0]);
 	count += course_lines(&v->course, width, blocks, &line[count]);
-	count += said("reported", v->reported_age, v->reported, width, &line[count]);
-	count += said("decided", v->decision_age, v->decision, width, &line[count]);
-	count += said("brain", v->brain_age, v->brain, width, &line[count]);
-	count += said("measured", v->link_age, v->link, width, &line[count]);
+	count += said(v, "reported", v->reported_age, v->reported, width, &line[count]);
+	count += said(v, "decided", v->decision_age, v->decision, width, &line[count]);
+	count += said(v, "failed", v->failure_age, v->failure, width, &line[count]);
+	count += said(v, "brain", v->brain_age, v->brain, width, &line[count]);
+	count += said(v, "measured", v->link_age, v->link, width, &line[count]);
 	return count;
 }
 
 /* ---- the table ---- */
 
-enum { NODE, STATE, HOST, RATIO, TIME, SPEED, SIZE, ACCUM, RESTARTS, WHY, TOLD, PID, COLUMNS };
+enum { NODE, STATE, HOST, RATIO, TIME, SPEED, SIZE, ACCUM, RESTARTS, SILENT, WHY, TOLD, PID, COLUMNS };
 _Static_assert(COLUMNS <= GRID_MAX, "a table has room for all columns");
 
 static const struct grid_column columns[COLUMNS] = {
 	[NODE] = {"NODE", 0, GRID_LEFT, 4, 0, 0},
 	[STATE] = {"STATE", 1, GRID_LEFT, 8, 0, 0},
-	[HOST] = {"HOST", 8, GRID_LEFT, 4, 0, 1},
+	[HOST] = {"HOST", 9, GRID_LEFT, 4, 0, 0},
 	[RATIO] = {"RATIO", 2, GRID_RIGHT, 5, 0, 0},
 	[TIME] = {"TIME", 3, GRID_RIGHT, 6, 0, 0},
 	[SPEED] = {"SPEED", 4, GRID_RIGHT, 5, 0, 0},
-	[SIZE] = {"SIZE", 6, GRID_RIGHT, 5, 0, 0},
-	[ACCUM] = {"ACCUM", 9, GRID_RIGHT, 5, 0, 1},
-	[RESTARTS] = {"RESTARTS", 7, GRID_RIGHT, 8, 0, 0},
-	[WHY] = {"WHY", 5, GRID_LEFT, 26, 1, 1},
-	[TOLD] = {"LAST ACTION", 10, GRID_LEFT, 18, 1, 1},
-	[PID] = {"PID", 11, GRID_RIGHT, 7, 0, 0},
+	[SIZE] = {"SIZE", 7, GRID_RIGHT, 5, 0, 0},
+	[ACCUM] = {"ACCUM", 10, GRID_RIGHT, 5, 0, 0},
+	[RESTARTS] = {"RESTARTS", 8, GRID_RIGHT, 8, 0, 0},
+	[SILENT] = {"SILENT", 6, GRID_RIGHT, 6, 0, 0},
+	[WHY] = {"WHY", 5, GRID_LEFT, 26, 1, 0},
+	[TOLD] = {"LAST ACTION", 11, GRID_LEFT, 18, 1, 0},
+	[PID] = {"PID", 12, GRID_RIGHT, 7, 0, 0},
 };
 
 static const char *say_whole(double x, char out[HUMAN_MAX])
@@ -355,18 +365,20 @@ void view_table(const struct view *v, struct grid *t)
 		const struct view_node *n = &v->node[i];
 		char ratio[HUMAN_MAX], time[HUMAN_MAX], speed[HUMAN_MAX], size[HUMAN_MAX];
 		char accum[HUMAN_MAX], restarts[HUMAN_MAX], pid[HUMAN_MAX], why[256], told[256];
+		char silent[HUMAN_MAX];
 		say_why(n, why, sizeof why);
 		say_told(n, told, sizeof told);
 		const char *const cell[COLUMNS] = {
 			[NODE] = n->id,
 			[STATE] = n->state,
-			[HOST] = v->hosts > 0 ? n->host : "",
+			[HOST] = n->host[0] ? n->host : "-",
 			[RATIO] = human_real(n->ratio, 2, ratio),
 			[TIME] = human_time_brief(n->time, time),
 			[SPEED] = human_count(n->speed, speed),
 			[SIZE] = say_whole(n->size, size),
-			[ACCUM] = n->accum > 1 ? say_whole(n->accum, accum) : "",
+			[ACCUM] = say_whole(n->accum, accum),
 			[RESTARTS] = say_whole(n->restarts, restarts),
+			[SILENT] = human_time_brief(floor(n->silent), silent),
 			[WHY] = why,
 			[TOLD] = told,
 			[PID] = say_whole(n->pid, pid)};

@@ -24,17 +24,19 @@ struct view {
 	char state_dir[4096], checkpoint[4096];       /* "": not known */
 	char reported[512];                           /* what its trainers measured of their model */
 	char decision[512];                           /* the last one, with its reason */
+	char failure[512];                            /* why a trainer ended last */
 	char brain[256];                              /* what it changed last */
 	char link[320];                               /* the slowest one of the hosts' */
 	char fabric[16];                              /* "": it makes no difference */
 	double fabric_saves;                          /* seconds; NAN: not known */
-	double reported_age, decision_age, brain_age, link_age, up; /* seconds */
+	double reported_age, decision_age, failure_age, brain_age, link_age, up; /* seconds */
 	double link_rate;                             /* bytes/s; NAN: none is measured */
 	struct course course;
 	size_t hosts; /* of those that are named, where there are several; else 0 */
 	size_t nodes, room;
 	struct view_node *node;
 	int failed; /* out of memory: nodes are missing */
+	int full;   /* the caller's: a heading also for what there is not */
 };
 
 void view_init(struct view *v);
@@ -56,7 +58,7 @@ enum view_order {
 extern const char *const view_order_name[VIEW_ORDERS];
 void view_sort(struct view *v, enum view_order order, int reverse);
 
-#define VIEW_HEAD_MAX 12
+#define VIEW_HEAD_MAX 14
 /* What stands above the table. silent: seconds for which trainctl has not answered; 0: it does.
  * Returns how many lines there are. */
 size_t view_head(const struct view *v, size_t width, int blocks, double silent,

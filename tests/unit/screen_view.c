@@ -104,6 +104,15 @@ static void at_40_80_200(void **state)
 			    "adult  trainctl has not answered for 12 s")));
 	assert_int_equal(line[0].tint, TINT_BAD);
 	view_free(&v);
+	/* The same headings always. */
+	view_init(&v);
+	take(&v, "job name=adult state=running up=1\n");
+	v.full = 1;
+	size_t count = view_head(&v, 80, 0, 0, line);
+	assert_lines(&line[count - 5], 5,
+		     LINES("reported: nothing yet", "decided: nothing yet", "failed: nothing yet",
+			   "brain: nothing yet", "measured: nothing yet"));
+	view_free(&v);
 }
 
 static void the_table(void **state)
@@ -125,10 +134,10 @@ static void the_table(void **state)
 		  "w3      up         1.82   130ms  2.35k",
 		  "ps0     up         1.00    31ms  16.5k"}},
 		{80,
-		 {"NODE    STATE     RATIO    TIME  SPEED   SIZE  WHY",
-		  "w1      starting   0.90   110ms  2.35k    101",
-		  "w3      up         1.82   130ms  2.35k    103  computes 2.1x as long",
-		  "ps0     up         1.00    31ms  16.5k    512"}},
+		 {"NODE    STATE     RATIO    TIME  SPEED  SILENT  WHY",
+		  "w1      starting   0.90   110ms  2.35k      0s",
+		  "w3      up         1.82   130ms  2.35k      0s  computes 2.1x as long",
+		  "ps0     up         1.00    31ms  16.5k      0s"}},
 	};
 	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
 		grid_layout(&t, want[i].width, layout);
@@ -147,7 +156,7 @@ static void the_table(void **state)
 	}
 	grid_layout(&t, 200, layout);
 	grid_line(&t, layout, GRID_HEAD, line.text, sizeof line.text);
-	assert_non_null(strstr(line.text, "  ACCUM  RESTARTS  WHY "));
+	assert_non_null(strstr(line.text, "  ACCUM  RESTARTS  SILENT  WHY "));
 	assert_non_null(strstr(line.text, "  LAST ACTION         "));
 	view_row(&v, &t, layout, 2, &line); /* the others as they are named; w0, w2, w4 */
 	view_row(&v, &t, layout, 4, &line);
@@ -220,7 +229,7 @@ static const char words[] =
 	"loss 0.4312 12.3k samples/s 12.3k/s epoch 2/6 5 restarts 12.0k of 36.0k samples step 1234 "
 	"slowest w3: w3 1.82x the mean computes 2.1x as long size 48 48, 12 ago decided "
 	"ago: 48: antdt-nd: takes 4.1 times per sample over 60 2 shards held "
-	"NODE STATE RATIO TIME SPEED SIZE ACCUM RESTARTS WHY LAST ACTION PID "
+	"NODE STATE RATIO TIME SPEED SIZE ACCUM RESTARTS SILENT 0s 7.0s HOST 1 WHY LAST ACTION PID "
 	"shardd ps0 w0 w1 w2 w4 up 101 102 103 104 200 201 202 203 204 100 512 1 0.90 1.00 1.82 "
 	"100ms "
 	"110ms 120ms 130ms 140ms 31ms 2.35k 16.5k 2.35k silent 7 (batch) no worker is slow ";
