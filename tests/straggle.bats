@@ -237,3 +237,32 @@ off at= id=w1 life=0" ]
 	run -65 straggle -n --nodes w0..w8 replay file="$DATA/pai-minibatch/job_1_norm.csv"
 	[[ $output == *"10 workers, but 9 nodes"* ]]
 }
+
+@test "usage of a cluster's machines becomes a trace: Alibaba's, Google's and named columns" {
+	local usage=$PACELINE_ROOT/scripts/examples/usage-trace
+	run -0 --separate-stderr "$usage" alibaba workers=2 speed=200 < <(printf '%s\n' m_1,0,20,30 m_2,0,50,30 m_1,10,95,1 \
+		m_3,10,0,0 m_2,20,x,1 m_2,30,50,2)
+	[ "$output" = "on at=0 id=w0 speed=160
+on at=0 id=w1 speed=100
+on at=10 id=w0 speed=20" ]
+	[ "$stderr" = "usage-trace: 1 lines left out" ]
+	echo "$output" >trace
+	run -0 straggle -n --nodes w0,w1 --for 20 replay file=trace
+	[ "${lines[2]}" = "on at=10 id=w0 speed=20" ]
+	# Tasks on a machine add up, in microseconds; a machine that is no worker has no line.
+	run -0 "$usage" google workers=1 < <(printf '%s\n' 600000000,900000000,1,0,77,0.125 600000000,700000000,2,0,77,0.125 \
+		600000000,900000000,3,0,78,0.5)
+	[ "$output" = "on at=0 id=w0 speed=50
+on at=100 id=w0 speed=75
+on at=300 id=w0 speed=100" ]
+	run -0 "$usage" machine=host time=t cpu=used full=1 from=5 < <(printf '%s\n' t,used,host 0,0.5,a 10,0.25,a)
+	[ "$output" = "on at=0 id=w0 speed=50
+on at=5 id=w0 speed=75" ]
+	run -65 "$usage" machine=host time=t cpu=load < <(printf '%s\n' t,used,host 0,0.5,a)
+	[[ $output == *"no column load"* ]]
+	run -65 "$usage" alibaba </dev/null
+	run -65 "$usage" alibaba < <(head -c 100000 /dev/urandom)
+	run -64 "$usage" alibaba processors=4 </dev/null
+	run -0 "$usage" alibaba speed=200 <"$PACELINE_ROOT/scripts/examples/machine-usage.csv"
+	[ "${#lines[@]}" -gt 40 ]
+}
