@@ -1102,6 +1102,9 @@ assert a.keys() == b.keys() and all(torch.allclose(a[k], b[k], rtol=1e-4, atol=1
 	rehearse --samples 360 --size 20,5,25 --ranks 3 --epochs 3 --shuffle --save-every 4 --kill 1@6 --kill 0@8 \
 		--kill 2@18 -- $python "$EXAMPLES/torch-sums.py" rows.csv other.pt >out 2>err
 	grep -q ' samples=1080 .* restarts=3 repeated=0 ' out
+	# Each epoch ends once in all ranks that are there then, with the same parameters.
+	[ "$(grep '^epoch ' out | sort -u | cut -d: -f1 | xargs)" = "epoch 1 epoch 2 epoch 3" ]
+	[ "$(grep -c '^epoch 3: ' out)" -eq 3 ]
 	$python -c 'import torch
 a, b = torch.load("one.pt"), torch.load("other.pt")
 assert a.keys() == b.keys() and all(torch.allclose(a[k], b[k], rtol=0.1, atol=0.05) for k in a)'

@@ -886,7 +886,7 @@ class _AgentBatches(Batches):
                       float(values.get("weight") or 1), float(values.get("lr-scale") or 1))
         # Without a barrier nobody knows what the others have done by now: the rows of this rank count, and
         # ranks have no end of an epoch in common.
-        if "samples" not in values:
+        if "samples-done" not in values:
             self._rows = 0
         samples, done = int(values.get("samples") or batch.size), int(values.get("samples-done") or self._done)
         self._done = done + samples
