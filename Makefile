@@ -184,10 +184,11 @@ bench: programs
 	@missed=0; for bench in $(BENCHES); do \
 		PACELINE_BIN=$$PWD/$(BUILD)/bin tests/bench/$$bench || [ $$? = 77 ] || missed=1; done; exit $$missed
 
-# The papers' figures, simulated: fills the tables of a page.
+# The papers' figures, simulated: fills the tables of a page, and draws them.
 evaluation: $(BUILD)/bin/trainsim
 	PACELINE_BIN=$$PWD/$(BUILD)/bin tests/evaluation/run >$(BUILD)/evaluation
 	tests/evaluation/tables $(BUILD)/evaluation doc/evaluation.md >$(BUILD)/evaluation.md
+	tests/evaluation/picture $(BUILD)/evaluation >doc/evaluation.svg
 	cp $(BUILD)/evaluation.md doc/evaluation.md
 
 # What a card computes, and how fast; elsewhere it says that it did not run.

@@ -12,7 +12,7 @@ dlrover() { # WORKERS PARTS STEP SLOW
 dlrover_8() { # JOB TITLE WORKERS STEP SLOW PAPER REAL
 	sim dlrover-$1-own < <(dlrover 1 $3 $4 $5)
 	sim dlrover-$1-dds < <(dlrover $3 1 $4 $5)
-	row dlrover-8 $6 $7 "a slow worker, $2, of TFJob's job time" dlrover-$1-dds / dlrover-$1-own
+	row DLRover-Fig-8 $6 $7 "a slow worker, $2, of TFJob's job time" dlrover-$1-dds / dlrover-$1-own
 }
 dlrover_8 wdl "Wide & Deep" 24 0.114 0.323 0.76 0.47
 dlrover_8 xdeepfm xDeepFM 8 0.167 0.637 0.58 0.29
