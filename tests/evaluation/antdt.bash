@@ -27,10 +27,10 @@ antdt_3() { # INTENSITY WORKERS:BSP,ND SERVER:BSP,ND BENCH-WORKERS BENCH-SERVER
 	row AntDT-Table-III $5 - "the same, AntDT-ND, s" server-$x-nd
 	row AntDT-Table-III "$(awk "BEGIN { printf \"%.2f\", $5 / $4 }")" $7 "the same, of BSP's" server-$x-nd / server-$x-bsp
 }
-antdt_3 0.1 4312 3745 4627 3636 1.00 -
-antdt_3 0.3 4832 3790 6087 3863 0.77 -
-antdt_3 0.5 6004 3859 7365 3944 0.61 -
-antdt_3 0.8 8144 3982 8440 4064 0.51 -
+antdt_3 0.1 4312 3745 4627 3636 1.00 0.87
+antdt_3 0.3 4832 3790 6087 3863 0.77 0.69
+antdt_3 0.5 6004 3859 7365 3944 0.61 0.56
+antdt_3 0.8 8144 3982 8440 4064 0.51 0.44
 
 antdt_16() { # Fig. 16: what workers took against how fast they were, over the whole job
 	awk '$1 == "series" && $2 == "role=worker" {
@@ -55,7 +55,7 @@ row AntDT-Fig-10 0.56 - "slow workers, of LB-BSP's" workers-0.8-nd / workers-lb
 row AntDT-Fig-10 0.49 0.51 "slow workers, of BSP's" workers-0.8-nd / workers-0.8-bsp
 row AntDT-Fig-10 0.34 - "a slow server, of Backup Workers'" server-0.8-nd / server-backup
 row AntDT-Fig-10 0.49 - "a slow server, of LB-BSP's" server-0.8-nd / server-lb
-row AntDT-Fig-10 0.39 - "a slow server, of BSP's" server-0.8-nd / server-0.8-bsp
+row AntDT-Fig-10 0.39 0.44 "a slow server, of BSP's" server-0.8-nd / server-0.8-bsp
 
 sim asp-even < <(antdt asp none "transient intensity=0.8" "persistent nodes=w0 intensity=0.8" |
 	sed '1s/workers=20/workers=1/; 1s/samples=45000000/samples=2250000/; 1s/batch=81920/batch=4096/')
