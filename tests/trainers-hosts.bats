@@ -134,6 +134,7 @@ one_job() {
 	begin_on_h0 sums "$T/state"
 	local sum
 	wait_for 'sum=$(sed -n "s/^saved worker=w1 bytes=.* sum=//p" state/checkpoints/000002/MANIFEST 2>/dev/null) && [ "$sum" ]'
+	wait_for "in_status '^job .* checkpoint-in-memory=2 '"
 	wait_for 'on h2 sh -c "[ -L /dev/shm/*/state-w1.$sum ]"'
 	hosts_kill h1
 	on h2 pkill -9 -f "^[^ ]*(agent --id|python3 [^ ]*counting-trainer)"

@@ -69,7 +69,10 @@ static void show_once(struct view *v)
 	size_t count = view_head(v, head_width, text_has_blocks(), 0, line);
 	for (size_t i = 0; i < count; i++)
 		terminal_put(&line[i]);
-	printf("checkpoint %s\n", v->checkpoint[0] ? v->checkpoint : "none yet");
+	printf("checkpoint %s", v->checkpoint[0] ? v->checkpoint : "none yet");
+	if (v->in_memory > 0)
+		printf(", also in memory of %.0f worker%s", v->in_memory, v->in_memory > 1 ? "s" : "");
+	putchar('\n');
 	putchar('\n');
 	view_table(v, &table);
 	grid_layout(&table, width, layout);

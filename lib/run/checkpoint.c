@@ -31,6 +31,9 @@ static void read_latest(struct supervisor *s)
 		s->checkpoint.latest_at = m.at;
 		s->checkpoint.latest_iteration = m.iteration;
 	}
+	s->checkpoint.in_memory = 0;
+	for (size_t i = 0; i < m.saved_count; i++)
+		s->checkpoint.in_memory += m.saved[i].bytes > 0;
 	ckpt_manifest_free(&m);
 }
 

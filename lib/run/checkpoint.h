@@ -20,7 +20,7 @@ struct sup_checkpoints {
 	uint64_t since_full;        /* made since then, without the rows that have not changed */
 	char cut_line[1024]; /* the lead's answer while parts are brought here; "": no parts are */
 	double latest_at; /* clock_epoch(): latest was made; 0: not known */
-	uint64_t latest_iteration;
+	uint64_t latest_iteration, in_memory; /* in_memory: workers that held it when it was made */
 	struct question cut;   /* to the lead, which makes it */
 	uint64_t made, failed; /* by this supervisor */
 	uint64_t given;        /* the greatest number that this supervisor gave to one */

@@ -131,6 +131,8 @@ static void verbs_put_job(struct supervisor *s, struct request *rq)
 		record_add_seconds(o, "failure-age", clock_mono() - s->trainers.failure_at);
 	}
 	record_add(o, "checkpoint", s->checkpoint.latest);
+	if (s->checkpoint.in_memory)
+		record_add_u64(o, "checkpoint-in-memory", s->checkpoint.in_memory);
 	record_add_seconds(o, "up", clock_mono() - s->phases.started);
 	if (sup_network_fabric(s)) {
 		record_add(o, "fabric", sup_network_fabric(s));

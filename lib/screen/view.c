@@ -63,6 +63,7 @@ static void take_job(struct view *v, const struct record *r)
 	view_take_text(r, "decision", v->decision, sizeof v->decision);
 	take_path(r, "state-dir", v->state_dir, sizeof v->state_dir);
 	take_path(r, "checkpoint", v->checkpoint, sizeof v->checkpoint);
+	v->in_memory = take_real(r, "checkpoint-in-memory");
 	view_take_text(r, "brain", v->brain, sizeof v->brain);
 	v->brain_age = take_real(r, "brain-age");
 	v->decision_age = take_real(r, "decision-age");

@@ -22,6 +22,7 @@ struct view_node {
 struct view {
 	char name[OPTION_ID_MAX];
 	char state_dir[4096], checkpoint[4096];       /* "": not known */
+	double in_memory; /* workers that held the checkpoint in memory; NAN: none */
 	char reported[512];                           /* what its trainers measured of their model */
 	char decision[512];                           /* the last one, with its reason */
 	char failure[512];                            /* why a trainer ended last */

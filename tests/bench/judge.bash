@@ -132,7 +132,7 @@ judge_limits() {
 		ranks-kill repeated < 0 0
 		ranks-kill seconds < 1 10
 		ranks-state ratio < 0.5 1
-		ranks-state load-ratio > 0.3 -
+		ranks-state load-ratio > 0.5 -
 		ranks-straggler faster > 2 -
 		row-cache ratio > 3 2 data=rows.csv
 		row-cache ratio > 5 3 data=rows.tsv.gz
