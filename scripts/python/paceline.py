@@ -584,43 +584,46 @@ class Batches:
     def save(self, thing: Any, path: Any, *, min: Optional[float] = None, max: Optional[float] = None) -> Any:
         """As torch.save(thing, path), but rank 0 alone writes, and a file is there as a whole or not at all. With
         min= (max=) it is written only if this value is less (greater) than that with which it was written before,
-        by whatever process of this job. Returns the best value so far:
+        by whatever process of this job; then the first rank writes that is there. Returns the best value so far:
 
             best = loader.save(model.state_dict(), "best.pt", max=accuracy)
         """
-        path = os.path.abspath(path)
+        path, place = os.path.abspath(path), os.environ.get("PACELINE_STATE")
         value, sign = (min, 1) if min is not None else (max, -1)
-        best = self._value_of(path) if value is not None else None
-        if value is not None and (math.isnan(value) or best is not None and sign * value >= sign * best):
-            return best
-        if self.rank == 0 and self._before is None:  # else the step before this is taken back
-            try:
-                self._write(thing, path, value)
-            except Exception as error:  # a full disk is no reason to stop training
-                if value is None:
-                    raise
-                _say("%s is not written: %s" % (path, error))
+        turn = _turn(place) if place and value is not None else nullcontext()
+        with turn or nullcontext():
+            best = self._value_of(path, place) if value is not None else None
+            if value is not None and (math.isnan(value) or best is not None and sign * value >= sign * best):
                 return best
-        self._best[path] = value if value is not None else math.nan
+            writes = self.rank == 0
+            if place and value is not None:  # rank 0 may be dead just now. What somebody else wrote is left to it
+                writes = writes or best is not None or not os.path.exists(path)
+            if writes and turn is not None and self._before is None:  # else the step before this is taken back
+                try:
+                    self._write(thing, path, place, value)
+                except Exception as error:  # a full disk is no reason to stop training
+                    if value is None:
+                        raise
+                    _say("%s is not written: %s" % (path, error))
+                    return best
+        if value is not None:
+            self._best[path] = value
         return value
 
-    def _write(self, thing: Any, path: str, value: Optional[float]) -> None:
+    def _write(self, thing: Any, path: str, place: Optional[str], value: Optional[float]) -> None:
         new = path + ".new"
         with open(new, "wb") as file:
             _dump(thing, file)
             file.flush()
             os.fsync(file.fileno())
-        place = os.environ.get("PACELINE_STATE")
         if place and value is not None:
-            os.makedirs(place, exist_ok=True)
             with open(os.path.join(place, "saved"), "ab") as notes:
                 notes.write(_record("saved", path=path, value=repr(float(value)), file=_identity(new)))
         os.replace(new, path)
 
-    def _value_of(self, path: str) -> Optional[float]:
+    def _value_of(self, path: str, place: Optional[str]) -> Optional[float]:
         """With which the file was written. In a job its directory says it, for the file that is there now: the
         process that wrote it, or was about to, may have been killed."""
-        place = os.environ.get("PACELINE_STATE")
         if not place:
             return self._best.get(path)
         try:
@@ -963,6 +966,28 @@ def _told(name: str, otherwise: int) -> int:
     """What the job's file says."""
     text = os.environ.get("PACELINE_" + name, "")
     return int(text) if text.isdigit() else otherwise
+
+
+def _turn(place: str) -> Any:
+    """Of the ranks of this host one writes at a time. To be closed behind it; None: another one does not get on,
+    perhaps as it is stopped."""
+    import fcntl
+
+    try:
+        os.makedirs(place, exist_ok=True)
+        notes = open(os.path.join(place, "saved"), "ab")
+    except OSError:
+        return nullcontext()  # to write will fail as well, and say so
+    for _ in range(600):
+        try:
+            fcntl.flock(notes, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return notes
+        except BlockingIOError:
+            time.sleep(0.1)
+        except OSError:
+            return notes  # this place has no locks
+    notes.close()
+    return None
 
 
 def _identity(path: str) -> str:
