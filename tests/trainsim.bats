@@ -60,6 +60,20 @@ four() {
 	[ "$(field state <c)" = "done" ]
 }
 
+@test "a worker may come later, and a link may be cut" {
+	# Half of the samples by three of four for as long as it takes: w3 is not there before.
+	four 'sync=asp ahead=1' 'event kind=leave id=w3 at=0' 'event kind=join id=w3 at=5' >c
+	field jct <c >jct
+	awk '{ exit !($1 > 11 && $1 < 11.6) }' jct
+	four sync=bsp 'event kind=leave id=w3 at=0' >c
+	[ "$(field samples <c)" = 40000 ]
+	[ "$(field state <c)" = "done" ]
+	four 'sync=bsp bytes=1e6' 'link id=w1 rate=1e9' 'link id=w1 at=5 rate=1e7' >c
+	# 0.102 s each until then, 0.3 s each after it
+	field jct <c >jct
+	awk '{ exit !($1 > 20 && $1 < 21) }' jct
+}
+
 @test "who stands still holds up the others" {
 	four sync=bsp 'event kind=stop id=w0 at=1.05' 'event kind=go-on id=w0 at=6.05' >c
 	[ "$(field jct <c)" = 15.000000 ]
@@ -85,7 +99,7 @@ four() {
 	run -65 trainsim <<<'node id=w1'
 	[[ $output == "trainsim: stdin:1: node: a job record must come first" ]]
 	local line
-	for line in 'job workers=4' 'node id=w4' 'node id=ps1' 'node id=w01' 'node id=w18446744073709551616' 'node id=w1 speed=NaN' \
+	for line in 'job workers=4' 'node id=w4' 'node id=ps1' 'node id=w01' 'node id=w18446744073709551616' 'node id=w1 speed=NaN' 'link id=w1 rate=0' 'link id=w7 rate=1' 'link id=w1' \
 		'cost sample=-1' 'cost batch=inf' 'event kind=kill id=w9 at=1' 'event kind=eat id=w1 at=1' 'event kind=kill id=w1' \
 		'event kind=kill id=ps0 at=1' 'transient p=2' 'persistent nodes=w9' 'replay file=nowhere' 'device' \
 		"node id=w1 speed=$(printf '%05000d' 1)" 'node id=w1 speed'; do

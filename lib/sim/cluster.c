@@ -22,6 +22,7 @@ static const struct field job_fields[] = {
 	{JOB("ahead", U64, ahead), .none = 4, .min = 1},
 	{JOB("report", U64, report), .none = 10, .min = 1},
 	{JOB("backup", U64, backup)},
+	{JOB("bytes", REAL, bytes)},
 	{JOB("every", REAL, every)},
 	{JOB("short", REAL, window_short)},
 	{JOB("long", REAL, window_long)},
@@ -167,6 +168,20 @@ static int cluster_add_node(struct sim *s, const struct record *r, struct error 
 	return 0;
 }
 
+static int cluster_add_link(struct sim *s, const struct record *r, struct error *err)
+{
+	struct sim_link l = {0};
+	const struct sim_node *n = node_named(s, r, err);
+	if (!n || record_real_opt(r, "at", 0, SIM_SECONDS_MAX, &l.at, err) != 0 ||
+	    record_real(r, "rate", 1e-3, 1e15, &l.rate, err) != 0)
+		return -1;
+	if (GROW(s->link, s->link_room, s->links + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	l.node = (uint32_t)(n - s->node);
+	s->link[s->links++] = l;
+	return 0;
+}
+
 static int cluster_add_event(struct sim *s, const struct record *r, struct error *err)
 {
 	static const char *const kinds[] = {"kill", "join", "leave", "stop", "go-on", NULL};
@@ -225,7 +240,8 @@ int sim_add(struct sim *s, const struct record *r, struct error *err)
 {
 	int is_job = record_is(r, "job"), is_cost = record_is(r, "cost");
 	int is_node = record_is(r, "node"), is_event = record_is(r, "event");
-	if (!is_job && !is_cost && !is_node && !is_event && !is_pattern(r))
+	int is_link = record_is(r, "link");
+	if (!is_job && !is_cost && !is_node && !is_event && !is_link && !is_pattern(r))
 		return 1;
 	if (is_job)
 		return cluster_add_job(s, r, err);
@@ -233,6 +249,7 @@ int sim_add(struct sim *s, const struct record *r, struct error *err)
 		return error_set(err, ERROR_DATA, NULL, "%.40s: a job record must come first", r->type);
 	return is_cost    ? fields_read(cost_fields, r, &s->cost, err)
 	       : is_node  ? cluster_add_node(s, r, err)
+	       : is_link  ? cluster_add_link(s, r, err)
 	       : is_event ? cluster_add_event(s, r, err)
 			  : cluster_add_pattern(s, r, err);
 }
@@ -258,6 +275,25 @@ static void cluster_drags(struct sim *s)
 	}
 }
 
+static int link_order(const void *a, const void *b)
+{
+	const struct sim_link *x = a, *y = b;
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void cluster_links(struct sim *s)
+{
+	if (s->links > 0)
+		qsort(s->link, s->links, sizeof *s->link, link_order);
+	for (size_t i = 0; i < s->links; i++) {
+		struct sim_node *n = &s->node[s->link[i].node];
+		if (n->links++ == 0)
+			n->link = &s->link[i];
+	}
+}
+
 static void cluster_slots(struct sim *s)
 {
 	for (size_t i = 0; i < schedule_slots(s->schedule); i++) {
@@ -277,6 +313,7 @@ int cluster_ready(struct sim *s, struct error *err)
 	if (s->nodes == 0)
 		return error_set(err, ERROR_DATA, NULL, "no job record");
 	cluster_drags(s);
+	cluster_links(s);
 	cluster_slots(s);
 	return 0;
 }
@@ -288,6 +325,7 @@ void cluster_free(struct sim *s)
 	free(s->node);
 	free(s->id);
 	free(s->drag);
+	free(s->link);
 	free(s->happening);
 	schedule_free(s->schedule);
 }

@@ -303,7 +303,7 @@ void control_happens(struct sim *s, const struct sim_happening *h)
 		if (n->state == SIM_OFF)
 			break;
 		control_event(s, n, "left");
-		worker_dies(s, n);
+		worker_leaves_job(s, n);
 		break;
 	case HAPPENS_JOIN:
 		if (n->state != SIM_OFF)

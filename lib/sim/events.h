@@ -15,6 +15,7 @@ enum event_kind {
 	EVENT_START,   /* node: its process is there */
 	EVENT_NEXT,    /* node: it has its answer, or asks shardd again */
 	EVENT_PULLED,  /* node: computes from now on */
+	EVENT_COMPUTED, /* node: its push begins, over links */
 	EVENT_PUSHED,  /* node: its push is at the lead */
 	EVENT_SUMMED,  /* all replicas have the sum */
 	EVENT_SETTLED, /* shardd has carried out the settle */

@@ -77,7 +77,7 @@ static void sum_look(struct sim *s)
 	while (s->pushed < s->members && has_pushed(s, &s->member[s->pushed]))
 		s->pushed++;
 	if (s->pushed == s->members)
-		sim_plan_as(s, s->now + s->cost.sum, EVENT_SUMMED, (uint32_t)s->round, 0);
+		sim_plan_as(s, network_sum(s) + s->cost.sum, EVENT_SUMMED, (uint32_t)s->round, 0);
 }
 
 static void sum_open(struct sim *s, const struct gate_effect *e)

@@ -99,6 +99,7 @@ static void sim_begin(struct sim *s)
 		control_event(s, &s->node[i], "ready");
 	}
 	sim_log(s, RECORD("phase", F("name", "running")));
+	s->to_come = s->workers;
 	if (s->cost.stagger > 0 && !s->balance) /* the first of them does not wait for the others */
 		gate_begin(s->gate);
 	for (size_t i = 0; i < s->workers; i++) {
@@ -139,6 +140,7 @@ static void sim_handle(struct sim *s, const struct event *e)
 	case EVENT_START:
 	case EVENT_NEXT:
 	case EVENT_PULLED:
+	case EVENT_COMPUTED:
 	case EVENT_PUSHED:
 		break;
 	}
@@ -153,6 +155,7 @@ static void sim_handle(struct sim *s, const struct event *e)
 		break;
 	case EVENT_NEXT: worker_next(s, n); break;
 	case EVENT_PULLED: worker_pulled(s, n); break;
+	case EVENT_COMPUTED: worker_computed(s, n); break;
 	case EVENT_PUSHED: worker_pushed(s, n); break;
 	default: break;
 	}

@@ -31,6 +31,12 @@ struct sim_drag {
 	struct drag drag;
 };
 
+/* From `at` on a node's link carries so many bytes a second, before its first record any number. */
+struct sim_link {
+	double at, rate;
+	uint32_t node;
+};
+
 enum sim_happens { HAPPENS_KILL, HAPPENS_JOIN, HAPPENS_LEAVE, HAPPENS_STOP, HAPPENS_GO_ON };
 
 struct sim_happening {
@@ -42,6 +48,7 @@ struct sim_happening {
 struct sim_job {
 	char id[OPTION_ID_MAX], sync[32], solution[256];
 	uint64_t workers, servers, hosts, samples, batch, shard, epochs, ahead, report, backup;
+	double bytes; /* of all parameters */
 	double every, window_short, window_long, checkpoint;
 	/* restarts by intention */
 	double restart_window, restart_cooldown;
@@ -79,6 +86,7 @@ struct sim_node {
 	uint32_t life;
 	int is_dry, is_over, is_member;
 	int is_stopped; /* it lives and does not move */
+	int has_come;   /* its first process was there, or never will be */
 	char id[OPTION_ID_MAX];
 	/* a worker */
 	uint64_t generation, sequence, iteration, size, accum, new_size, new_accum;
@@ -86,7 +94,7 @@ struct sim_node {
 	struct sim_piece *held;
 	size_t helds, held_room;
 	uint64_t rows_held;
-	double mark, began, pushed_at;
+	double mark, began, computed, pushed_at;
 	double late; /* by so much its own work ends later than planned */
 	struct tally_batch batch;
 	struct tally tally;
@@ -99,7 +107,9 @@ struct sim_node {
 	int is_due;
 	double stopped, due;
 	enum event_kind due_kind;
-	double busy_until; /* a server */
+	const struct sim_link *link; /* the first of its own; so many */
+	size_t links;
+	double busy_until, port; /* a server; until then its link carries what was asked for before */
 	struct restart_past past; /* restarts by intention */
 };
 
@@ -109,6 +119,8 @@ struct sim {
 	struct sim_cost cost;
 	struct sim_drag *drag;
 	size_t drags, drag_room;
+	struct sim_link *link; /* by node and time */
+	size_t links, link_room;
 	struct sim_happening *happening;
 	size_t happenings, happening_room;
 	struct schedule *schedule;
@@ -133,6 +145,8 @@ struct sim {
 	uint64_t number, settle_iteration;
 	int is_obeying, is_whole, is_over;
 	double served_at; /* then the last server is free */
+	size_t to_come;   /* workers whose first process is not there yet */
+	int is_smaller;   /* somebody has left whom the lead expects at its beginning */
 	double first_at, last_at;
 	/* decisions */
 	double decided_at;
@@ -150,11 +164,21 @@ void cluster_free(struct sim *s);
 /* What drags the node now. */
 struct drag cluster_drag(struct sim *s, struct sim_node *n);
 
+/* network.c */
+/* When these bytes are over the node's link, if nothing else is. */
+double network_over(const struct sim_node *n, double from, double bytes);
+/* When the parameters, or as many gradients, are between a worker and all servers. Each server's link
+ * carries what it is asked for in that order. */
+double network_exchange(struct sim *s, const struct sim_node *n, double from);
+double network_sum(const struct sim *s); /* when a sum that begins now has gone round the hosts */
+
 /* trainer.c */
 void worker_start(struct sim *s, struct sim_node *n);
 void worker_next(struct sim *s, struct sim_node *n);
 void worker_pulled(struct sim *s, struct sim_node *n);
+void worker_computed(struct sim *s, struct sim_node *n);
 void worker_pushed(struct sim *s, struct sim_node *n);
+void worker_leaves_job(struct sim *s, struct sim_node *n);
 void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e);
 void worker_dies(struct sim *s, struct sim_node *n);
 void worker_stops(struct sim *s, struct sim_node *n);

@@ -119,8 +119,15 @@ static void worker_hello(struct sim *s, struct sim_node *n)
 	n->is_member = 0;
 }
 
+static void worker_comes(struct sim *s, struct sim_node *n)
+{
+	s->to_come -= !n->has_come;
+	n->has_come = 1;
+}
+
 void worker_start(struct sim *s, struct sim_node *n)
 {
+	worker_comes(s, n);
 	worker_hello(s, n);
 	n->mark = s->now;
 	n->state = SIM_IDLE;
@@ -139,6 +146,8 @@ static void worker_join(struct sim *s, struct sim_node *n)
 	if (leading_has_replicas(s))
 		gate_pushes_to(s->gate, &who, replica);
 	gate_join(s->gate, &who);
+	if (s->to_come == 0 && s->is_smaller)
+		gate_begin(s->gate);
 	leading_obey(s);
 }
 
@@ -186,14 +195,25 @@ void worker_next(struct sim *s, struct sim_node *n)
 void worker_pulled(struct sim *s, struct sim_node *n)
 {
 	struct drag drag = cluster_drag(s, n);
-	double served = fmax(s->now, s->served_at), pulled = served + s->cost.pull;
+	double served = fmax(s->now, s->served_at);
+	double pulled = network_exchange(s, n, served) + s->cost.pull;
 	double own = s->cost.batch + s->cost.sample * (double)n->count;
 	double elapsed = pulled - n->began - (served - s->now) + own;
 	double computed = pulled + own + drag_pause(&drag, n->count, n->size, elapsed);
 	n->batch.wait = served - s->now;
-	n->batch.comm = s->cost.pull + s->cost.push;
+	n->batch.comm = pulled - served;
 	n->batch.compute = computed - pulled;
-	n->pushed_at = computed + s->cost.push;
+	n->computed = computed;
+	if (s->links > 0) /* in the order of time, as links are shared */
+		sim_plan(s, computed, EVENT_COMPUTED, n);
+	else
+		worker_computed(s, n);
+}
+
+void worker_computed(struct sim *s, struct sim_node *n)
+{
+	n->pushed_at = network_exchange(s, n, n->computed) + s->cost.push;
+	n->batch.comm += n->pushed_at - n->computed;
 	n->batch.time = n->pushed_at - n->began - n->batch.wait;
 	sim_plan(s, n->pushed_at + s->cost.message, EVENT_PUSHED, n);
 }
@@ -294,12 +314,23 @@ void worker_dies(struct sim *s, struct sim_node *n)
 	leading_obey(s);
 }
 
+/* The lead expects one worker less, if it still waits for all. */
+void worker_leaves_job(struct sim *s, struct sim_node *n)
+{
+	worker_comes(s, n);
+	worker_dies(s, n);
+	s->is_smaller = 1;
+	if (s->to_come == 0)
+		gate_begin(s->gate);
+	leading_obey(s);
+}
+
 /* ---- it stands still ---- */
 
 /* Work of its own, not an answer that it waits for. */
 static int is_work(enum event_kind kind)
 {
-	return kind == EVENT_START || kind == EVENT_PUSHED;
+	return kind == EVENT_START || kind == EVENT_COMPUTED || kind == EVENT_PUSHED;
 }
 
 void worker_stops(struct sim *s, struct sim_node *n)
@@ -337,6 +368,7 @@ int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e)
 		return 0;
 	n->batch.time += late;
 	n->batch.compute += late;
+	n->computed += late;
 	n->pushed_at += late;
 	sim_plan(s, e->at + late, e->kind, n);
 	return 1;

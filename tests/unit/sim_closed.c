@@ -68,12 +68,49 @@ static void no_barrier(void **state)
 	assert_int_equal(r.samples, 40000);
 }
 
+/* The faster one of two may be three batches ahead, and then waits for each of the slower one's. */
+static void staleness(void **state)
+{
+	(void)state;
+	/* 20 batches: the slower one's m-th begins at 0.4 (m - 1), the faster one's n-th at 0, 0.1,
+	 * 0.2 and then at 0.4 (n - 3). */
+	is_near(simulate("job workers=2 samples=2000 batch=200 shard=100 ahead=1 sync=ssp:2\n"
+			 "cost sample=0.001\nnode id=w1 speed=250\n").jct,
+		0.4 * (1 + (20 - 4) / 2));
+}
+
+/* Parameters of 8000 bytes. */
+static void links(void **state)
+{
+	(void)state;
+	/* A slow link: there and back for each batch. */
+	is_near(simulate(JOB "bsp bytes=8000\ncost sample=0.001\nlink id=w1 rate=1e5\n").jct,
+		100 * (0.1 + 2 * 8000 / 1e5));
+	/* Four workers share a server's: it carries all pulls, then all pushes. */
+	is_near(simulate(JOB "bsp bytes=8000\ncost sample=0.001\nlink id=ps0 rate=1e5\n").jct,
+		100 * (4 + 4) * 8000 / 1e5);
+	/* Two servers have half of the parameters each, and one of them the slower link. */
+	is_near(simulate("job workers=1 servers=2 samples=1000 batch=100 bytes=8000\ncost sample=0.001\n"
+			 "link id=ps0 rate=1e5\nlink id=ps1 rate=4e4\n").jct,
+		10 * (0.1 + 2 * 4000 / 4e4));
+	/* From 3.05 s on a twentieth of the rate. Ten batches of 0.1 + 0.2 s by then, and of the
+	 * eleventh's pull half, 4000 bytes; the other half takes 1 s. */
+	is_near(simulate("job workers=1 samples=1200 batch=100 bytes=8000\ncost sample=0.001\n"
+			 "link id=w0 rate=8e4\nlink id=w0 at=3.05 rate=4e3\n").jct,
+		3.05 + 1 + 0.1 + 2 + (2 + 0.1 + 2));
+	/* A sum goes round four hosts. */
+	is_near(simulate(JOB "allreduce hosts=4 bytes=8000\ncost sample=0.001\nlink id=w2 rate=1e5\n").jct,
+		100 * (0.1 + 2 * 0.75 * 8000 / 1e5));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_alike),
 		cmocka_unit_test(one_straggler),
 		cmocka_unit_test(no_barrier),
+		cmocka_unit_test(staleness),
+		cmocka_unit_test(links),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
