@@ -120,6 +120,48 @@ four() {
 	run -74 bash -c 'trainsim <c >/dev/full'
 }
 
+# The log of a simulated job is copied, simulated again, and one thing changed: its answer is known.
+advised() { # JOB-FIELDS RECORD...
+	rm -rf state
+	mkdir state
+	four "sync=bsp job=sim every=1 $1" "${@:2}" | trainsim >state/job.log
+	printf '%s\n' JOB=sim DATA=/nowhere.csv FORMAT=csv LABEL=y WORKERS=4 SERVERS=2 SYNC=bsp BATCH=400,shard:1 \
+		SOLUTION=none,every:1 >state/job.env
+	trainctl advise --state-dir state >advice
+}
+
+@test "trainctl advise: the machine that made a job long, and what other choices would have saved" {
+	advised servers=2 'node id=w2 speed=250' 'cost pull=0.002 push=0.002 commit=0.003 start=0.2'
+	grep -Eq '^advice job=sim is=machine kind=worker what=w2 saves=29.8[0-9]* of=40.7[0-9]* .* error=0.0' advice
+	[ "$(plrec where type=suspect kind=worker <advice | wc -l)" = 1 ]
+	# Even sizes for uneven workers: three of them at 1000 samples/s and one at 250 train 3250.
+	grep '^option kind=solution what=lb-bsp ' advice | plrec tsv saves | awk '{ exit !($1 > 26 && $1 < 28) }'
+	trainctl advise --state-dir state --cluster | trainsim -s >again
+	[ "$(plrec tsv jct <again)" = "$(tail -n 1 state/job.log | plrec tsv jct)" ]
+	# A slow server, and a job in which nothing stands out.
+	advised servers=2 'node id=ps1 delay=0.1'
+	grep -q '^advice job=sim is=machine kind=server what=ps1 ' advice
+	advised servers=2
+	grep -q '^advice job=sim is=job kind= what= ' advice
+	run -0 trainctl advise --state-dir state --records
+	run -0 script -qec 'trainctl advise --state-dir state' /dev/null
+	[[ $output == *'job, no machine'*Suspects*Options* ]]
+	# It need not be over, and may have died in the middle of a line.
+	advised servers=2 'node id=w2 speed=250'
+	head -c 40000 state/job.log >half
+	mv half state/job.log
+	run -0 --separate-stderr trainctl advise --state-dir state
+	[[ $output == *'is=machine kind=worker what=w2'* ]]
+	# Nothing measured, no job file, none at all.
+	grep '^begin\|^phase' state/job.log >half
+	mv half state/job.log
+	run -1 trainctl advise --state-dir state
+	rm state/job.env
+	run -66 trainctl advise --state-dir state
+	run -66 trainctl advise --state-dir nope
+	run -64 trainctl advise --state-dir state more
+}
+
 @test "interrupted, it tells what was simulated so far" {
 	printf 'job workers=200 samples=100000000000 batch=20000 sync=bsp\ncost sample=0.001\n' >c
 	for signal in INT TERM; do

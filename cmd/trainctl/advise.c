@@ -60,12 +60,14 @@ static void advise_seconds(double seconds, double of, char *out, size_t max)
 
 static void advise_print(const struct advice_list *l, const struct advice *a)
 {
-	char words[160], saves[60], only[60] = "";
+	char words[160], saves[60], only[60] = "", error[HUMAN_MAX];
 	advise_words(a, words, sizeof words);
 	advise_seconds(a->saves, l->real, saves, sizeof saves);
 	if (!isnan(a->only))
 		advise_seconds(a->only, l->real, only, sizeof only);
-	printf("  %-46s %16s %16s\n", words, saves, only);
+	human_time(a->error, error);
+	printf("  %-46s %16s %8s %16s%s\n", words, saves, error, only,
+	       advise_is_nothing(a) ? "  no difference" : "");
 }
 
 static void advise_tell(const struct advice_list *l)
@@ -84,10 +86,10 @@ static void advise_tell(const struct advice_list *l)
 	}
 	printf("Simulated as it was, it takes %s more or less; without all suspects it takes %s.\n\n",
 	       error, ideal);
-	printf("%-48s %16s %16s\n", "Suspects: without", "it saves", "alone it costs");
+	printf("%-48s %16s %8s %16s\n", "Suspects: without", "it saves", "+-", "alone it costs");
 	for (size_t i = 0; i < l->suspects; i++)
 		advise_print(l, &l->advice[i]);
-	printf("\n%-48s %16s\n", "Options: with", "it saves");
+	printf("\n%-48s %16s %8s\n", "Options: with", "it saves", "+-");
 	for (size_t i = l->suspects; i < l->count; i++)
 		advise_print(l, &l->advice[i]);
 }
@@ -108,8 +110,8 @@ static void advise_put(const struct advice_list *l, const char *job)
 		const struct advice *a = &l->advice[i];
 		record_print(stdout, RECORD(i < l->suspects ? "suspect" : "option",
 					    F("kind", advise_name[a->kind]), F("what", (const char *)a->what),
-					    F_REAL("saves", a->saves),
-					    isnan(a->only) ? F_NONE : F_REAL("only", a->only)));
+					    F_SECONDS("saves", a->saves), F_SECONDS("error", a->error),
+					    isnan(a->only) ? F_NONE : F_SECONDS("only", a->only)));
 	}
 }
 

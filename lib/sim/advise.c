@@ -15,6 +15,7 @@
 #define SLOW 1.03  /* times the median: who is faster is no suspect */
 #define WORKERS 4  /* suspects among them, at most */
 #define TOLD 0.05  /* of the job, from which on a suspect is told first */
+#define WRONG 0.05 /* of a figure, by which it may be wrong */
 
 const char *const advise_name[ADVISE_KINDS] = {
 	"worker", "host", "workers", "server", "barrier", "data", "restarts", "checkpoints",
@@ -33,6 +34,7 @@ struct adviser {
 	struct copy copy; /* as it was */
 	double *median;   /* speed in each window */
 	double *sorted;
+	double spread; /* of the workers' speeds, the middle half of them, by the median */
 	uint64_t hosts;
 	const volatile sig_atomic_t *stop;
 	struct advice_list *list;
@@ -204,6 +206,7 @@ static int advise_add_one(struct adviser *v, enum advise_kind kind, const char *
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	struct advice *a = &l->advice[l->count++];
 	*a = (struct advice){.kind = kind, .saves = l->simulated - seconds, .only = only};
+	a->error = advise_error(l) + fabs(a->saves) * (WRONG + (kind == ADVISE_NODES ? v->spread : 0));
 	snprintf(a->what, sizeof a->what, "%s", what);
 	return 0;
 }
@@ -393,7 +396,10 @@ static int advise_order(const void *x, const void *y)
 {
 	const struct advice *a = x, *b = y;
 	int option_a = a->kind >= ADVISE_SUSPECTS, option_b = b->kind >= ADVISE_SUSPECTS;
-	return option_a != option_b ? option_a - option_b : (a->saves < b->saves) - (a->saves > b->saves);
+	int nothing_a = advise_is_nothing(a), nothing_b = advise_is_nothing(b);
+	return option_a != option_b     ? option_a - option_b
+	       : nothing_a != nothing_b ? nothing_a - nothing_b
+					: (a->saves < b->saves) - (a->saves > b->saves);
 }
 
 static int advise_medians(struct adviser *v)
@@ -407,6 +413,8 @@ static int advise_medians(struct adviser *v)
 		for (size_t i = 0; i < c->workers; i++)
 			v->sorted[i] = c->speed[i * c->windows + k];
 		v->median[k] = reals_median(v->sorted, c->workers);
+		v->spread += (v->sorted[3 * c->workers / 4] - v->sorted[c->workers / 4]) /
+			     v->median[k] / (double)c->windows;
 	}
 	return 0;
 }
@@ -463,6 +471,11 @@ double advise_error(const struct advice_list *l)
 	return fabs(l->simulated - l->real);
 }
 
+int advise_is_nothing(const struct advice *a)
+{
+	return fabs(a->saves) <= a->error;
+}
+
 int advise_is_machine(enum advise_kind kind)
 {
 	return kind == ADVISE_WORKER || kind == ADVISE_HOST || kind == ADVISE_SERVER;
@@ -476,5 +489,5 @@ const struct advice *advise_first(const struct advice_list *l)
 		if (a->kind != ADVISE_WORKERS && (!first || a->saves > first->saves))
 			first = a;
 	}
-	return first && first->saves > advise_error(l) && first->saves >= TOLD * l->real ? first : NULL;
+	return first && !advise_is_nothing(first) && first->saves >= TOLD * l->real ? first : NULL;
 }

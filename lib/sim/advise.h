@@ -6,7 +6,9 @@
  * alone, and much together).  An option is a thing that can be chosen.
  *
  * How far the simulation is to be believed is measured, too: the job as it was, simulated, beside
- * the job itself.  No figure is better than that difference.
+ * the job itself.  A figure may be wrong by that difference and a twentieth of itself (more than
+ * tests/bench/advise-real shows); for more workers also by as much of itself as the speeds of workers
+ * differ in their middle half.
  *
  * What it can't know: whether a restart would have cured a slow worker (speeds stay as they were);
  * what another batch or another way to synchronise does to the model's quality; how fast another
@@ -44,13 +46,15 @@ struct advice {
 	enum advise_kind kind;
 	char what[OPTION_ID_MAX]; /* "w3", "antdt-nd", "240"; "" */
 	double saves; /* seconds that the job would have been shorter; < 0: longer */
+	double error; /* by which that may be wrong */
 	double only;  /* of a suspect: that the ideal job is longer with it; else NAN */
 };
 
 struct advice_list {
 	double real, simulated; /* seconds: the job as it was */
 	double ideal;           /* without any suspect */
-	struct advice *advice;  /* suspects, the most saved first; then options, the same */
+	struct advice *advice;  /* suspects, the most saved first, those that may save nothing last; then
+				   options, the same */
 	size_t count, suspects, room;
 };
 
@@ -58,8 +62,10 @@ struct advice_list {
 int advise(struct advice_list *out, const struct account *a, const struct job *job,
 	   const volatile sig_atomic_t *stop, struct error *err);
 void advise_free(struct advice_list *l);
-/* The seconds by which a figure may be wrong. */
+/* The simulated job beside the real one, in seconds. */
 double advise_error(const struct advice_list *l);
+/* Whether it may save nothing, and cost nothing: its figure is not greater than its error. */
+int advise_is_nothing(const struct advice *a);
 /* The suspect that cost most, if it cost more than any figure may be wrong, and at least a twentieth
  * of the job; NULL: it is the job itself. */
 const struct advice *advise_first(const struct advice_list *l);

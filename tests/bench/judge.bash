@@ -9,6 +9,7 @@
 . "${BASH_SOURCE[0]%/*}/../environment.bash"
 judge_limits() {
 	cat <<-'L'
+		advise-real apart < 5 20
 		agent-cost least-of-target < 1 - compute-us=1000
 		allreduce-host faster-than-mpi > 1.5 -
 		allreduce-host faster-than-tuned > 1.5 -
@@ -140,6 +141,8 @@ judge_limits() {
 		row-cache ratio-batches > 5 3 data=rows.tsv.gz
 		scale lead < 1.3 - slopes=1
 		scale supervisor < 1.3 - slopes=1
+		sim-real error < 5 25
+		sim-real error > -5 -25
 		standby overhead-percent < 15 60
 		standby of-on < 0.28 0.8 standby=30
 		standby of-on < 0.05 - standby=600
