@@ -61,8 +61,8 @@ sim asp-even < <(antdt asp none "transient intensity=0.8" "persistent nodes=w0 i
 	sed '1s/workers=20/workers=1/; 1s/samples=45000000/samples=2250000/; 1s/batch=81920/batch=4096/')
 sim asp-dds antdt_16 < <(antdt asp none "$(slow_workers 0.8)")
 sim asp-nd < <(antdt asp antdt-nd "$(slow_workers 0.8)")
-row AntDT-Fig-11 0.86 - "slow workers, AntDT-ND's of ASP-DDS'" asp-nd / asp-dds
-row AntDT-Fig-11 0.24 - "slow workers, of ASP's with equal parts" asp-nd / asp-even
+row AntDT-Fig-11 0.86 0.95 "slow workers, AntDT-ND's of ASP-DDS'" asp-nd / asp-dds
+row AntDT-Fig-11 0.24 0.43 "slow workers, of ASP's with equal parts" asp-nd / asp-even
 
 # Fig. 15: ResNet-101, one epoch of ImageNet, 768 images an iteration, 4 V100 and 4 P100. Three numbers are not given, and
 # the three times of the paper say them: DDP's that a P100 does 126.4 images a second (96 of them in an iteration),
