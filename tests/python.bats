@@ -343,6 +343,35 @@ for batch in $all: batch.rows"
 	END
 }
 
+@test "torch: an optimizer takes what was loaded as it is, without a copy, and trains on as if nothing had been" {
+	need torch
+	run -0 $python - <<-'END'
+		import copy, torch, paceline
+		kept = []
+		class Deep(torch.optim.Adam):
+		    def load_state_dict(self, state):
+		        kept.append(copy.deepcopy(state) is state)
+		        super().load_state_dict(state)
+		def step(model, optimizer):
+		    optimizer.zero_grad()
+		    model(torch.ones(2, 3)).sum().backward()
+		    optimizer.step()
+		def made():
+		    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+		    optimizer = Deep(model.parameters())
+		    return model, optimizer, paceline._State({"model": model, "optimizer": optimizer})
+		model, optimizer, state = made()
+		step(model, optimizer)
+		other, its, new = made()
+		new.load(state.save("."))
+		for _ in range(2):
+		    step(model, optimizer)
+		    step(other, its)
+		assert kept == [True]
+		assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), other.state_dict().values()))
+	END
+}
+
 @test "state: objects with state_dict(), killed and loaded again" {
 	cat >state.py <<-'END'
 		import paceline
