@@ -1295,6 +1295,45 @@ assert (counts == 4).all(), counts'
 	[ "$(cat run/state/logs/w*.log | grep -c '^rank [012] loaded [01]$')" -eq 3 ]
 }
 
+# bats test_tags=long
+@test "a job of the script in the page: rank 0 killed where an epoch ends, one that joins: epochs, schedule, best file" {
+	need torch
+	points 1600
+	sed 's/^    loss, accuracy = validate()/    import os, time\
+    if epoch == 1 and loader.rank == 0 and not os.path.exists("dead"): open("dead", "w"), os.kill(os.getpid(), 9)\
+    while epoch == 1 and not os.path.exists("go"): time.sleep(0.02)\
+&\
+    print("rate", epoch, schedule.last_epoch, schedule.get_last_lr()[0])/' "$EXAMPLES/torch-sums.py" >sums.py
+	printf '%s\n' JOB=sums SAMPLES=1440 WORKERS=3 BATCH=50 EPOCHS=3 SHUFFLE=samples SYNC=allreduce \
+		"TRAINER='exec $python sums.py rows.csv model.pt'" >job.env
+	begin sums
+	wait_for '[ -e dead ]'
+	trainctl scale --workers 4 --run-dir "$T/run" >scaled & # it waits for an iteration
+	local scales=$!
+	wait_for 'grep -q "from 3 to 4 workers" sums.err'
+	touch go
+	wait "$scales"
+	ended "$SUPERVISOR"
+	cat sums.err
+	[ "$status" -eq 0 ]
+	grep -q '^summary job=sums state=done .* samples=4320 .* restarts=1 .* repeated=0 ' sums.out
+	cat run/state/logs/w*.log | grep '^epoch' | sort -u >epochs
+	[ "$(cut -d: -f1 epochs | xargs)" = "epoch 1 epoch 2 epoch 3" ]
+	[ "$(grep -c '^epoch [12]:' run/state/logs/w1.log)" -eq 2 ]
+	cat run/state/logs/w*.log | grep '^rate' | sort -u >rates
+	[ "$(wc -l <rates)" -eq 3 ]
+	[ "$(tail -1 rates | cut -d' ' -f2,3)" = "2 87" ]
+	$python - "$(sed 's/.* value=\([^ ]*\) .*/\1/' run/state/saved | tail -1)" "$(sed 's/.*loss \([0-9.]*\).*/\1/' epochs | sort -g | head -1)" <<-'END'
+		import re, sys, torch
+		from torch import nn
+		rows = torch.tensor([[float(value) for value in line.split(",")] for line in open("rows.csv")])[1440:]
+		model = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 1))
+		model.load_state_dict(torch.load("model.pt"))
+		loss = nn.BCEWithLogitsLoss()(model(rows[:, 1:]).squeeze(1), rows[:, 0]).item()
+		assert abs(loss - float(sys.argv[1])) < 1e-5 and abs(loss - float(sys.argv[2])) < 1e-3, (loss, sys.argv)
+	END
+}
+
 @test "a job: what a rank's memory holds is found, told, and kept to by its next process" {
 	need numpy
 	cat >memory.py <<-'END'
