@@ -96,7 +96,7 @@ static void advise_tell(const struct advice_list *l)
 
 /* ---- records ---- */
 
-static void advise_put(const struct advice_list *l, const char *job)
+static void advise_put_records(const struct advice_list *l, const char *job)
 {
 	const struct advice *first = advise_first(l);
 	record_print(stdout, RECORD("advice", F("job", job),
@@ -154,7 +154,7 @@ static int advise_job(const struct advise_wanted *w, const struct account *a, co
 	if (advise(&list, a, job, &advise_stopped, err) != 0)
 		return -1;
 	if (w->records)
-		advise_put(&list, a->job);
+		advise_put_records(&list, a->job);
 	else
 		advise_tell(&list);
 	advise_free(&list);

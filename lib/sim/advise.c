@@ -293,14 +293,14 @@ static int advise_suspects(struct adviser *v)
 
 /* ---- options ---- */
 
-static int option_run(struct adviser *v, enum advise_kind kind, const char *what, struct what *w)
+static int advise_option(struct adviser *v, enum advise_kind kind, const char *what, struct what *w)
 {
 	double seconds = advise_run(v, w);
 	copy_free(&w->copy);
 	return advise_add_one(v, kind, what, seconds, NAN);
 }
 
-static int option_text(struct adviser *v, enum advise_kind kind, const char *value)
+static int advise_text_option(struct adviser *v, enum advise_kind kind, const char *value)
 {
 	struct what w;
 	char text[OPTION_ID_MAX];
@@ -311,11 +311,11 @@ static int option_text(struct adviser *v, enum advise_kind kind, const char *val
 		w.job.solution = text;
 	else
 		w.job.sync = text;
-	return option_run(v, kind, value, &w);
+	return advise_option(v, kind, value, &w);
 }
 
 /* Workers that come are as fast as the median one. */
-static int option_workers(struct adviser *v, size_t workers)
+static int advise_workers(struct adviser *v, size_t workers)
 {
 	struct what w;
 	char text[24];
@@ -339,10 +339,10 @@ static int option_workers(struct adviser *v, size_t workers)
 	c->kills = kept;
 	w.job.workers = c->workers = workers;
 	snprintf(text, sizeof text, "%zu", workers);
-	return option_run(v, ADVISE_NODES, text, &w);
+	return advise_option(v, ADVISE_NODES, text, &w);
 }
 
-static int option_number(struct adviser *v, enum advise_kind kind, double value)
+static int advise_number(struct adviser *v, enum advise_kind kind, double value)
 {
 	struct what w;
 	char text[24];
@@ -353,7 +353,7 @@ static int option_number(struct adviser *v, enum advise_kind kind, double value)
 	else
 		w.job.checkpoint_every = value;
 	snprintf(text, sizeof text, "%g", value);
-	return option_run(v, kind, text, &w);
+	return advise_option(v, kind, text, &w);
 }
 
 static int advise_solutions(struct adviser *v)
@@ -363,7 +363,7 @@ static int advise_solutions(struct adviser *v)
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		int needs = strcmp(known[i], "backup:1") == 0 || strcmp(known[i], "lb-bsp") == 0;
 		if (strcmp(known[i], v->job->solution) != 0 && (!needs || has_barrier) &&
-		    option_text(v, ADVISE_SOLUTION, known[i]) != 0)
+		    advise_text_option(v, ADVISE_SOLUTION, known[i]) != 0)
 			return -1;
 	}
 	return 0;
@@ -376,17 +376,17 @@ static int advise_options(struct adviser *v)
 	if (advise_solutions(v) != 0)
 		return -1;
 	if (job_kind(job)->holds == HOLD_SERVERS && job_has_barrier(job) &&
-	    (option_text(v, ADVISE_SYNC, "ssp:3") != 0 || option_text(v, ADVISE_SYNC, "asp") != 0))
+	    (advise_text_option(v, ADVISE_SYNC, "ssp:3") != 0 || advise_text_option(v, ADVISE_SYNC, "asp") != 0))
 		return -1;
-	if (option_workers(v, workers - 1) != 0 || option_workers(v, workers + 1) != 0 ||
-	    option_workers(v, 2 * workers) != 0)
+	if (advise_workers(v, workers - 1) != 0 || advise_workers(v, workers + 1) != 0 ||
+	    advise_workers(v, 2 * workers) != 0)
 		return -1;
-	if ((job->batch / 2 >= workers && option_number(v, ADVISE_BATCH, (double)(job->batch / 2)) != 0) ||
-	    option_number(v, ADVISE_BATCH, 2 * (double)job->batch) != 0)
+	if ((job->batch / 2 >= workers && advise_number(v, ADVISE_BATCH, (double)(job->batch / 2)) != 0) ||
+	    advise_number(v, ADVISE_BATCH, 2 * (double)job->batch) != 0)
 		return -1;
 	return job->checkpoint_every > 0 &&
-			       (option_number(v, ADVISE_CHECKPOINT, job->checkpoint_every / 2) != 0 ||
-				option_number(v, ADVISE_CHECKPOINT, job->checkpoint_every * 2) != 0)
+			       (advise_number(v, ADVISE_CHECKPOINT, job->checkpoint_every / 2) != 0 ||
+				advise_number(v, ADVISE_CHECKPOINT, job->checkpoint_every * 2) != 0)
 		       ? -1 : 0;
 }
 

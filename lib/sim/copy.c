@@ -115,7 +115,7 @@ static void copy_checkpoints(const struct account *a, struct copy_cost *out)
 /* ---- nodes ---- */
 
 /* The number of w3, ps1; -1: it has another name. */
-static long number_of(const struct account_node *n, const char *prefix)
+static long copy_number_of(const struct account_node *n, const char *prefix)
 {
 	size_t len = strlen(prefix);
 	char *end;
@@ -138,11 +138,11 @@ static void copy_count(struct copy *c, const struct account *a, double begin)
 	size_t points = 1;
 	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
-		if (account_is_server(n) && number_of(n, "ps") >= 0)
-			c->servers = (size_t)fmax((double)c->servers, (double)number_of(n, "ps") + 1);
-		if (!account_is_worker(n) || number_of(n, "w") < 0 || n->points < 2)
+		if (account_is_server(n) && copy_number_of(n, "ps") >= 0)
+			c->servers = (size_t)fmax((double)c->servers, (double)copy_number_of(n, "ps") + 1);
+		if (!account_is_worker(n) || copy_number_of(n, "w") < 0 || n->points < 2)
 			continue;
-		c->workers = (size_t)fmax((double)c->workers, (double)number_of(n, "w") + 1);
+		c->workers = (size_t)fmax((double)c->workers, (double)copy_number_of(n, "w") + 1);
 		points = n->points > points ? n->points : points;
 		c->seconds = fmax(c->seconds, n->point[n->points - 1].at - begin);
 	}
@@ -152,8 +152,8 @@ static void copy_count(struct copy *c, const struct account *a, double begin)
 
 static void copy_worker(struct copy *c, const struct account_node *n, double begin)
 {
-	double *speed = c->speed + (size_t)number_of(n, "w") * c->windows;
-	double *rows = c->rows + (size_t)number_of(n, "w") * c->windows;
+	double *speed = c->speed + (size_t)copy_number_of(n, "w") * c->windows;
+	double *rows = c->rows + (size_t)copy_number_of(n, "w") * c->windows;
 	double push = c->cost.push > 0 ? c->cost.push : 0, now = 0;
 	for (size_t k = 0; k < c->windows; k++) {
 		double from = begin + c->length * (double)k;
@@ -191,13 +191,13 @@ static double copy_servers(struct copy *c, const struct account *a, double *sort
 	double most = 0;
 	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
-		if (!account_is_server(n) || number_of(n, "ps") < 0 || n->points < 2)
+		if (!account_is_server(n) || copy_number_of(n, "ps") < 0 || n->points < 2)
 			continue;
 		const struct account_point *p = &n->point[n->points - 1], *q = &n->point[0];
 		double each = (p->time - q->time) / (p->batches - q->batches);
 		if (!(each >= 0) || !isfinite(each))
 			continue;
-		c->delay[number_of(n, "ps")] = each;
+		c->delay[copy_number_of(n, "ps")] = each;
 		most = fmax(most, each);
 		sorted[known++] = each;
 	}
@@ -216,12 +216,12 @@ static int copy_kills(struct copy *c, const struct account *a, double begin)
 		const struct account_mark *m = &a->mark[i];
 		const struct account_node *n = m->node == ACCOUNT_NOBODY ? NULL : &a->node[m->node];
 		if (m->kind != ACCOUNT_RESTART || !n || m->reason || !account_is_worker(n) ||
-		    number_of(n, "w") < 0)
+		    copy_number_of(n, "w") < 0)
 			continue;
 		if (GROW(c->kill, c->kill_room, c->kills + 1) != 0)
 			return -1;
 		c->kill[c->kills++] = (struct copy_kill){
-			(size_t)number_of(n, "w"), fmax(m->at - fmax(m->seconds, 0) - begin, 0)};
+			(size_t)copy_number_of(n, "w"), fmax(m->at - fmax(m->seconds, 0) - begin, 0)};
 	}
 	return 0;
 }
@@ -252,7 +252,7 @@ static int copy_measure(struct copy *c, const struct account *a, double begin)
 	if (result == 0) {
 		copy_comm(c, a);
 		for (size_t i = 0; i < a->nodes; i++)
-			if (account_is_worker(&a->node[i]) && number_of(&a->node[i], "w") >= 0 &&
+			if (account_is_worker(&a->node[i]) && copy_number_of(&a->node[i], "w") >= 0 &&
 			    a->node[i].points > 1)
 				copy_worker(c, &a->node[i], begin);
 		copy_fill(c, sorted);
@@ -297,7 +297,7 @@ static int copy_put_line(struct record_out *o, copy_put_fn *put, void *arg, stru
 	return put(o->data, len, arg, err);
 }
 
-static int put_costs(const struct copy_cost *c, copy_put_fn *put, void *arg, struct error *err)
+static int copy_put_costs(const struct copy_cost *c, copy_put_fn *put, void *arg, struct error *err)
 {
 	struct record_out *o = RECORD_BARE("cost");
 	const struct {
@@ -312,7 +312,7 @@ static int put_costs(const struct copy_cost *c, copy_put_fn *put, void *arg, str
 	return copy_put_line(o, put, arg, err);
 }
 
-static int put_worker(const struct copy *c, size_t worker, copy_put_fn *put, void *arg,
+static int copy_put_worker(const struct copy *c, size_t worker, copy_put_fn *put, void *arg,
 		      struct error *err)
 {
 	const double *speed = c->speed + worker * c->windows;
@@ -334,9 +334,9 @@ static int put_worker(const struct copy *c, size_t worker, copy_put_fn *put, voi
 int copy_put(const struct copy *c, copy_put_fn *put, void *arg, struct error *err)
 {
 	char id[OPTION_ID_MAX];
-	int result = put_costs(&c->cost, put, arg, err);
+	int result = copy_put_costs(&c->cost, put, arg, err);
 	for (size_t i = 0; result == 0 && i < c->workers; i++)
-		result = put_worker(c, i, put, arg, err);
+		result = copy_put_worker(c, i, put, arg, err);
 	for (size_t i = 0; result == 0 && i < c->servers; i++) {
 		snprintf(id, sizeof id, "ps%zu", i);
 		if (c->delay[i] > 0)
