@@ -63,7 +63,7 @@ int leading_has_replicas(const struct sim *s)
 
 /* ---- replicas ---- */
 
-static int has_pushed(struct sim *s, const struct order_member *m)
+static int sum_has_pushed(struct sim *s, const struct order_member *m)
 {
 	const struct sim_node *n = sim_find(s, m->worker);
 	return n->generation == m->generation && n->state == SIM_PUSHING;
@@ -74,7 +74,7 @@ static void sum_look(struct sim *s)
 {
 	if (s->round == 0 || s->pushed == s->members)
 		return;
-	while (s->pushed < s->members && has_pushed(s, &s->member[s->pushed]))
+	while (s->pushed < s->members && sum_has_pushed(s, &s->member[s->pushed]))
 		s->pushed++;
 	if (s->pushed == s->members)
 		sim_plan_as(s, network_sum(s) + s->cost.sum, EVENT_SUMMED, (uint32_t)s->round, 0);
