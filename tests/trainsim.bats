@@ -162,6 +162,19 @@ advised() { # JOB-FIELDS RECORD...
 	run -64 trainctl advise --state-dir state more
 }
 
+@test "trainctl check --cluster: a job file as a cluster, whose rows are counted" {
+	{ echo y,a; for i in {1..400}; do echo "$((i % 2)),$i"; done; } >rows.csv
+	printf '%s\n' JOB=copied DATA=rows.csv FORMAT=csv LABEL=y DENSE=a MODEL=lr WORKERS=2 SYNC=ssp:2 BATCH=40,shard:2 \
+		EPOCHS=3 SOLUTION=antdt-nd,every:5,lambda:1.7 >job.env
+	trainctl check job.env --cluster --run-dir none >c
+	[ "$(wc -l <c)" = 1 ]
+	[[ $(<c) == "job job=copied sync=ssp:2 workers=2 servers=1 hosts=1 samples=400 batch=40 shard=80 epochs=3 "*" every=5 "*" lambda=1.7 "* ]]
+	echo 'cost sample=0.001' >>c
+	[ "$(trainsim -s <c | plrec tsv samples)" = 1200 ]
+	sed -i 's/^DATA=.*/DATA=gone.csv/' job.env
+	run -66 trainctl check job.env --cluster --run-dir none
+}
+
 @test "interrupted, it tells what was simulated so far" {
 	printf 'job workers=200 samples=100000000000 batch=20000 sync=bsp\ncost sample=0.001\n' >c
 	for signal in INT TERM; do
