@@ -401,8 +401,8 @@ turned() {
 	made
 	run -0 report --html x.html
 	[ "$output" = "" ]
-	[ "$(grep -c '<svg ' x.html)" -eq 6 ]
-	[ "$(grep -c '</svg>' x.html)" -eq 6 ]
+	[ "$(grep -c '<svg ' x.html)" -eq 14 ] # each twice: for a screen, for a telephone
+	[ "$(grep -c '</svg>' x.html)" -eq 14 ]
 	grep -q '<h1>uneven: done in 1 min 52 s, 35.0k samples</h1>' x.html
 	grep -q '<td>waiting for slower workers, mostly for w0</td>' x.html
 	grep -q ' to 80 (w1): from 200 to 500 samples/s (x2.50); saved 1 min 15 s<br>' x.html
@@ -411,7 +411,7 @@ turned() {
 		grep -q "<title>$title</title>" x.html
 	done
 	# the legend stands beside the bars, not on them
-	[ "$(sed -n '/<figure class="gantt">/,/<\/figure>/p' x.html | awk '/translate\(/ { sub(/.*translate\(/, ""); x = $0 + 0 }
+	[ "$(sed -n '/<figure class="gantt">/,/class="phone/p' x.html | awk '/translate\(/ { sub(/.*translate\(/, ""); x = $0 + 0 }
 		/>(computing|communicating|waiting|starting|down|applying|up, else|action|failure)</ { print x }' | sort -u | wc -l)" = 1 ]
 	grep -q 'class="key lost"' x.html
 	grep -q 'prefers-color-scheme:dark' x.html
@@ -432,7 +432,7 @@ turned() {
 	[ ! -e pwned ]
 	not grep -q '<b>' x.html
 	not grep -q '<script' x.html
-	[ "$(grep -c '</svg>' x.html)" -eq 6 ]
+	[ "$(grep -c '</svg>' x.html)" -eq 14 ]
 	grep -q '&lt;/svg&gt;&lt;script&gt;alert(1)' x.html
 	iconv -f UTF-8 -t UTF-8 x.html >/dev/null
 }
@@ -460,6 +460,7 @@ turned() {
 	[ "$(ls pictures)" = "batch-size.png
 batch-time.png
 gantt.png
+heat.png
 loss.png
 shards.png
 speed.png" ]
@@ -478,7 +479,7 @@ speed.png" ]
 		'row loss=0.5 samples-done=18 samples=90 at=1020' >>state/job.log
 	run -0 report --html x.html
 	[ "$output" = "" ]
-	[ "$(grep -c '<svg ' x.html)" -eq 1 ]
+	[ "$(grep -c '<svg ' x.html)" -eq 2 ]
 	awk 'BEGIN {
 		for (t = 1; t <= 50; t++)
 			for (w = 0; w < 300; w++)
@@ -487,7 +488,7 @@ speed.png" ]
 	}' >>state/job.log
 	run -0 report --html x.html
 	[ "$output" = "" ]
-	[ "$(grep -c '<svg ' x.html)" -eq 6 ]
+	[ "$(grep -c '<svg ' x.html)" -eq 14 ]
 	grep -q 'those that stand out, 40 of 300' x.html
 	[ "$(stat -c %s x.html)" -lt 2000000 ]
 }
@@ -503,6 +504,26 @@ speed.png" ]
 	sed -i '/id=w1 scale=2/d' state/job.log
 	run -0 report --text
 	[[ $(tr -s ' \n' ' ' <<<"$output") == *"learning rate of w0 times 4: from "* ]]
+}
+
+@test "a log as a trace for Chrome: rows, states, decisions, where batches spend their time" {
+	made
+	printf 'phase name=las' >>state/job.log
+	"$PACELINE_ROOT/scripts/examples/chrome-trace" <state/job.log >trace.json 2>err
+	python3 - trace.json <<-'E'
+		import json, sys
+		events = json.load(open(sys.argv[1]))
+		rows = {e["args"]["name"]: e["tid"] for e in events if e["ph"] == "M"}
+		spans = [(e["tid"], e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"]
+		assert (rows["job"], "running", 10e6, 100e6) in spans, spans
+		assert (rows["w1"], "up", 10e6, 90e6) in spans, spans
+		assert (rows["w1"], "down", 100e6, 0) in spans, spans
+		assert [(e["name"], e["ts"]) for e in events if e["ph"] == "i"] == [("adjust-bs", 60e6)] * 2
+		counter = [e["args"] for e in events if e["ph"] == "C" and e["name"] == "w1 ms a batch"]
+		assert counter[1] == {"computing": 187.5, "communicating": 62.5, "waiting": 750}, counter[1]
+	E
+	: >empty
+	"$PACELINE_ROOT/scripts/examples/chrome-trace" <empty | python3 -m json.tool >/dev/null
 }
 
 # ---- two jobs ----

@@ -122,9 +122,9 @@ extern const struct picture_kind {
 extern const size_t picture_count;
 
 int picture_has(const struct report *p, size_t what);
-unsigned picture_height(const struct report *p, size_t what); /* in pixels, of 960 wide */
+unsigned picture_height(const struct report *p, size_t what); /* in pixels */
 /* The commands for gnuplot(1), without those for the terminal. place: commands that say where in
- * the page it is, or "". */
+ * the page, and how wide, it is, or "". */
 void picture_script(const struct report *p, size_t what, const char *place, FILE *out);
 
 /* ---- files (report_files.c, report_html.c) ---- */
@@ -139,8 +139,10 @@ struct drawing {
 /* --html FILE, --png FILE.png | DIR. Without gnuplot: ERROR_UNAVAILABLE. */
 int report_html(const struct report *p, const char *path, struct error *err);
 int report_png(const struct report *p, const char *path, struct error *err);
-/* One of them for a page; all of them as an image, where what is picture_count. */
-int report_draw(const struct report *p, size_t what, int svg, struct drawing *out,
+/* One of them for a page, as wide as a screen or as a telephone; all of them as an image, where what is
+ * picture_count. */
+enum report_form { REPORT_PNG, REPORT_SCREEN, REPORT_PHONE };
+int report_draw(const struct report *p, size_t what, enum report_form form, struct drawing *out,
 		struct error *err);
 /* -1: nothing to draw yet. */
 int report_has_pictures(const struct report *p, struct error *err);

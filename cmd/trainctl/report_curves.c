@@ -231,6 +231,80 @@ int picture_times(const struct report *p, FILE *out)
 	return result;
 }
 
+/* ---- who made the others wait, and when ---- */
+
+#define HEAT_STEPS 8 /* shades on either side of the median; four to a doubling */
+
+/* A run of windows of one shade is one box. */
+static void put_heat(const struct curves *c, size_t worker, size_t row, const double *median,
+		     FILE *out)
+{
+	double begin = 0, shade = NAN;
+	for (size_t k = 0; k <= c->windows; k++) {
+		double next = NAN;
+		if (k < c->windows && median[k] > 0 && c->value[worker * c->windows + k] > 0)
+			next = fmax(fmin(round(4 * log2(c->value[worker * c->windows + k] /
+							median[k])),
+					 HEAT_STEPS),
+				    -HEAT_STEPS);
+		if ((isnan(shade) && isnan(next)) || fabs(next - shade) < 0.5)
+			continue;
+		double end = k < c->windows ? c->window[k].x0 : c->window[k - 1].x1;
+		if (!isnan(shade))
+			fprintf(out, "%.7g %zu %.7g 0.45 %.0f\n", (begin + end) / 2, row,
+				(end - begin) / 2, shade);
+		begin = end;
+		shade = next;
+	}
+}
+
+static int make_heat(const struct report *p, const struct curves *c, FILE *out)
+{
+	size_t room = p->a->nodes + 1, rows = 0;
+	unsigned char *chosen = calloc(room, 1);
+	const struct account_node **row = calloc(room, sizeof *row);
+	double *median = calloc(c->windows + 1, sizeof *median);
+	double *sorted = calloc(room, sizeof *sorted);
+	int result = chosen && row && median && sorted ? 0 : -1;
+	for (size_t k = 0; result == 0 && k < c->windows; k++) {
+		size_t count = sorted_values(c, k, sorted);
+		median[k] = count > 0 ? sorted[(count - 1) / 2] : NAN;
+	}
+	if (result == 0) {
+		curves_choose(c, DRAW_ROWS_MAX, chosen);
+		fputs("$heat << EOD\n", out);
+		for (size_t i = 0; i < c->workers; i++)
+			if (chosen[i]) {
+				put_heat(c, i, rows, median, out);
+				row[rows++] = c->worker[i];
+			}
+		fputs("EOD\n", out);
+		draw_rows(row, rows, out);
+		fprintf(out,
+			"set key off\nset cbrange [%d:%d]\n"
+			"set cbtics ('x4' 8, 'x2' 4, 'x1' 0, 'x0.5' -4, 'x0.25' -8)\n"
+			"set palette defined (-8 '#0072B2', 0 '#F2F2F2', 4 '#E69F00', 8 '#B00020')\n"
+			"plot $heat using 1:2:3:4:5 with boxxyerror fs solid noborder lc palette "
+			"notitle",
+			-HEAT_STEPS, HEAT_STEPS);
+	}
+	free(chosen);
+	free(row);
+	free(median);
+	free(sorted);
+	return result;
+}
+
+int picture_heat(const struct report *p, FILE *out)
+{
+	struct curves c;
+	int result = curves_make(p, &c, curves_time);
+	if (result == 0)
+		result = make_heat(p, &c, out);
+	curves_free(&c);
+	return result;
+}
+
 /* ---- loss and speed ---- */
 
 int picture_loss(const struct report *p, FILE *out)

@@ -42,7 +42,7 @@ static void draw_put_text(FILE *out, const char *text)
 void draw_name(FILE *out, const char *id)
 {
 	char name[NAME_MAX_SHOWN + 1];
-	snprintf(name, sizeof name, "%s", id);
+	snprintf(name, sizeof name, "%.*s", NAME_MAX_SHOWN, id);
 	if (strlen(id) > NAME_MAX_SHOWN)
 		memset(name + NAME_MAX_SHOWN - 2, '.', 2);
 	draw_put_text(out, name);
@@ -234,7 +234,7 @@ size_t draw_nodes(const struct report *p, int (*is_one)(const struct account_nod
 }
 
 /* How many rows the Gantt chart has. */
-static size_t draw_rows(const struct report *p)
+static size_t gantt_rows(const struct report *p)
 {
 	size_t rows = 0;
 	for (size_t i = 0; i < p->a->nodes; i++) {
@@ -243,6 +243,17 @@ static size_t draw_rows(const struct report *p)
 			rows++;
 	}
 	return rows < DRAW_ROWS_MAX ? rows : DRAW_ROWS_MAX;
+}
+
+void draw_rows(const struct account_node *const *node, size_t count, FILE *out)
+{
+	fprintf(out, "set yrange [%zu.5:-0.5]\nunset grid\nset ytics scale 0 (", count - 1);
+	for (size_t i = 0; i < count; i++) {
+		fputs(i > 0 ? ", " : "", out);
+		draw_name(out, node[i]->id);
+		fprintf(out, " %zu", i);
+	}
+	fputs(")\n", out);
 }
 
 void draw_format(double most, const char *axis, FILE *out)
@@ -269,6 +280,12 @@ static size_t has_workers(const struct report *p)
 	return workers;
 }
 
+static size_t heat_rows(const struct report *p)
+{
+	size_t workers = has_workers(p);
+	return workers < 2 ? 0 : workers < DRAW_ROWS_MAX ? workers : DRAW_ROWS_MAX;
+}
+
 const struct picture_kind picture_kind[] = {
 	{"loss", "Loss",
 	 "The mean loss of the samples between two points, computed before the model was trained on "
@@ -286,10 +303,14 @@ const struct picture_kind picture_kind[] = {
 	 "Seconds of computing and communicating in a batch. Under BSP the slowest worker sets the "
 	 "speed: a job is balanced where the curves meet.",
 	 picture_times, has_workers, HEIGHT, DRAW_LINES_MAX, 0},
+	{"heat", "Who was slow, and when",
+	 "The batch time of each worker beside the median one's. Pale: alike; orange and red: others "
+	 "waited for it; blue: it waited.",
+	 picture_heat, heat_rows, 0, 0, 0},
 	{"gantt", "What the nodes did",
 	 "One row for each node; the height of a colour is its share of the time. The light part is "
 	 "all other time: asking for shards, having nothing to do.",
-	 picture_gantt, draw_rows, 0, DRAW_DOINGS, 0},
+	 picture_gantt, gantt_rows, 0, DRAW_DOINGS, 0},
 	{"shards", "Shards taken against speed",
 	 "How many shards each worker took, and how fast it was while it worked. A worker with a "
 	 "speed above its share of shards waited for others.",
@@ -316,11 +337,11 @@ void picture_script(const struct report *p, size_t what, const char *place, FILE
 	const struct picture_kind *k = &picture_kind[what];
 	struct marks marks;
 	draw_put_head(k, out);
-	fputs(place, out);
 	if (!k->timeless) {
 		put_time_axis(p, out);
 		put_marks(p, picture_height(p, what), &marks, out);
 	}
+	fputs(place, out);
 	if (k->draw(p, out) == 0 && !k->timeless)
 		put_marks_key(&marks, out);
 }

@@ -41,6 +41,9 @@ size_t draw_left_margin(const struct report *p);
 size_t draw_nodes(const struct report *p, int (*is_one)(const struct account_node *n),
 		  const struct account_node **list);
 
+/* An axis with a row for each of them, the first one above. */
+void draw_rows(const struct account_node *const *node, size_t count, FILE *out);
+
 struct curves {
 	struct draw_window *window;
 	size_t windows;
@@ -64,6 +67,7 @@ int picture_loss(const struct report *p, FILE *out);
 int picture_speed(const struct report *p, FILE *out);
 int picture_sizes(const struct report *p, FILE *out);
 int picture_times(const struct report *p, FILE *out);
+int picture_heat(const struct report *p, FILE *out);
 int picture_gantt(const struct report *p, FILE *out);
 int picture_shards(const struct report *p, FILE *out);
 

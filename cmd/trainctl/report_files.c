@@ -12,6 +12,11 @@
 #include <sys/stat.h>
 
 #define WIDTH 960
+#define PHONE_WIDTH 400
+/* On a telephone the legend stands below. */
+#define PHONE_PLACE                                                                                \
+	"phone = 1\nset rmargin 9\nset key bmargin center horizontal font ',10'\nset title font ',13'\n"      \
+	"set xtics autofreq rotate by -40\n"
 #define GNUPLOT_SECONDS 60.0 /* a picture; then it is killed */
 #define PICTURE_BYTES_MAX (32u << 20)
 
@@ -67,13 +72,13 @@ static int report_files_run_gnuplot(const char *script, size_t bytes, struct dra
 
 /* ---- scripts ---- */
 
-static void put_terminal(FILE *out, int svg, unsigned height)
+static void put_terminal(FILE *out, enum report_form form, unsigned height)
 {
-	if (svg)
+	if (form != REPORT_PNG)
 		fprintf(out,
 			"set terminal svg size %d,%u dynamic font 'sans-serif,12' background "
 			"'#FFFFFF'\n",
-			WIDTH, height);
+			form == REPORT_PHONE ? PHONE_WIDTH : WIDTH, height);
 	else
 		fprintf(out,
 			"if (strstrt(GPVAL_TERMINALS, 'pngcairo') > 0) {\n"
@@ -82,10 +87,10 @@ static void put_terminal(FILE *out, int svg, unsigned height)
 			WIDTH, height, WIDTH, height);
 }
 
-int report_draw(const struct report *p, size_t what, int svg, struct drawing *d,
+int report_draw(const struct report *p, size_t what, enum report_form form, struct drawing *d,
 		struct error *err)
 {
-	char *script = NULL, place[128] = "";
+	char *script = NULL, place[256] = "";
 	size_t bytes = 0;
 	unsigned height = 0, at = 0;
 	int all = what == picture_count;
@@ -95,7 +100,7 @@ int report_draw(const struct report *p, size_t what, int svg, struct drawing *d,
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	for (size_t k = from; k < to; k++)
 		height += picture_has(p, k) ? picture_height(p, k) : 0;
-	put_terminal(out, svg, height);
+	put_terminal(out, form, height);
 	fputs(all ? "set multiplot\n" : "", out);
 	for (size_t k = from; k < to; k++) {
 		if (!picture_has(p, k))
@@ -104,7 +109,7 @@ int report_draw(const struct report *p, size_t what, int svg, struct drawing *d,
 		if (all) /* one below the other */
 			snprintf(place, sizeof place, "set origin 0,%.9f\nset size 1,%.9f\n",
 				 1 - (double)at / height, (double)picture_height(p, k) / height);
-		picture_script(p, k, place, out);
+		picture_script(p, k, form == REPORT_PHONE ? PHONE_PLACE : place, out);
 	}
 	fputs(all ? "unset multiplot\n" : "", out);
 	int result = fclose(out) == 0 ? report_files_run_gnuplot(script, bytes, d, err)
@@ -153,7 +158,7 @@ static int put_picture(const struct report *p, size_t what, const char *path,
 		       struct error *err)
 {
 	struct drawing d;
-	int result = report_draw(p, what, 0, &d, err);
+	int result = report_draw(p, what, REPORT_PNG, &d, err);
 	if (result == 0)
 		result = report_put_file(path, d.data, d.bytes, err);
 	free(d.data);

@@ -180,14 +180,7 @@ int picture_gantt(const struct report *p, FILE *out)
 				"set title 'What the nodes did: those that stand out, %zu of %zu' "
 				"font ',15' offset 0,1.2\n",
 				g.nodes, g.of);
-		fprintf(out, "set yrange [%zu.5:-0.5]\nunset grid\nset ytics scale 0 (",
-			g.nodes - 1);
-		for (size_t i = 0; i < g.nodes; i++) {
-			fputs(i > 0 ? ", " : "", out);
-			draw_name(out, g.node[i]->id);
-			fprintf(out, " %zu", i);
-		}
-		fputs(")\n", out);
+		draw_rows(g.node, g.nodes, out);
 		int any[DOINGS];
 		for (int k = 0; k < DOINGS; k++)
 			any[k] = put_boxes(&g, (enum doing)k, out);

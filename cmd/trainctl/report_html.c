@@ -74,13 +74,13 @@ static void html_put_head(FILE *out, const char *title)
 	      ".bar,.key{background:var(--works)}.lost{background:var(--lost)}\n"
 	      ".bar{display:block;height:.8em;margin-top:.35em}td.wide{width:40%}\n"
 	      ".key{display:inline-block;width:.8em;height:.8em;margin-right:.4em}\n"
-	      "figure{margin:1.6em 0 0}.picture{overflow-x:auto}"
+	      "figure{margin:1.6em 0 0}.phone{display:none}"
 	      ".picture svg{width:100%;height:auto;display:block}\n"
 	      "figcaption{color:var(--quiet);margin:.1em 0 0 1em}\n"
-	      ".gantt svg{shape-rendering:crispEdges}\n"
-	      /* On a telephone, wide tables and pictures scroll sideways, in a readable size. */
+	      ".gantt svg,.heat svg{shape-rendering:crispEdges}\n"
+	      /* On a telephone, wide tables scroll sideways, and pictures are others. */
 	      "@media(max-width:700px){table{display:block;overflow-x:auto}td.wide{display:none}"
-	      ".picture svg{width:720px}figcaption{margin-left:0}}\n"
+	      ".screen{display:none}.phone{display:block}figcaption{margin-left:0}}\n"
 	      "@media(prefers-color-scheme:dark){:root{--text:#ddd;--page:#15181b;--quiet:#9aa0a6;"
 	      "--bad:#ff7b72;--line:#555;--works:#56B4E9;--lost:#E69F00}"
 	      ".picture svg{filter:invert(.92) hue-rotate(180deg)}}\n"
@@ -181,25 +181,28 @@ static void put_svg(FILE *out, const char *svg, size_t what)
 
 static int html_pictures(void *to, const struct report *p, struct error *err)
 {
+	static const char *const form_name[] = {[REPORT_SCREEN] = "screen", [REPORT_PHONE] = "phone"};
 	struct html *h = to;
+	int result = 0;
 	end_rows(h);
-	for (size_t what = 0; what < picture_count; what++) {
-		struct drawing d;
+	for (size_t what = 0; result == 0 && what < picture_count; what++) {
 		if (!picture_has(p, what))
 			continue;
-		int result = report_draw(p, what, 1, &d, err);
-		if (result == 0) {
-			fprintf(h->out, "<figure class=\"%s\">\n<div class=\"picture\">\n",
-				picture_kind[what].name);
-			put_svg(h->out, d.data, what);
-			html_put(h->out, "</div>\n<figcaption>", picture_kind[what].caption,
-				 "</figcaption>\n</figure>\n");
+		fprintf(h->out, "<figure class=\"%s\">\n", picture_kind[what].name);
+		for (int form = REPORT_SCREEN; result == 0 && form <= REPORT_PHONE; form++) {
+			struct drawing d;
+			result = report_draw(p, what, (enum report_form)form, &d, err);
+			if (result == 0) {
+				fprintf(h->out, "<div class=\"%s picture\">\n", form_name[form]);
+				put_svg(h->out, d.data, what);
+				fputs("</div>\n", h->out);
+			}
+			free(d.data);
 		}
-		free(d.data);
-		if (result != 0)
-			return -1;
+		html_put(h->out, "<figcaption>", picture_kind[what].caption,
+			 "</figcaption>\n</figure>\n");
 	}
-	return 0;
+	return result;
 }
 
 static void put_foot(const struct report *p, FILE *out)

@@ -39,7 +39,7 @@ static void put_bars(const struct report *p, const struct taken *list, size_t co
 		     double speed_top, FILE *out)
 {
 	fprintf(out,
-		"set lmargin %zu\nset rmargin 30\nset bmargin 4\nset xrange [-0.6:%.7g]\nset xtics "
+		"set lmargin %zu\nif (!exists('phone')) { set rmargin 30; set bmargin 4 }\nset xrange [-0.6:%.7g]\nset xtics "
 		"scale 0 %s(",
 		draw_left_margin(p), (double)count - 0.4, count > 12 ? "rotate by -50 " : "");
 	for (size_t i = 0; i < count; i++) {

@@ -222,7 +222,7 @@ static void verdict_why(const struct report *p, const struct report_nodes *all, 
 		break;
 	case VERDICT_FAILED:
 	case VERDICT_UNKNOWN:
-		snprintf(out, max, "%s", a->error ? a->error : "it says no more");
+		snprintf(out, max, "%s", a->error ? a->error : "no worker has reported a batch");
 		break;
 	default:
 		snprintf(out, max, "of their batches workers compute for %s, communicate for %s, and "
