@@ -143,6 +143,8 @@ judge_limits() {
 		scale supervisor < 1.3 - slopes=1
 		sim-real error < 5 25
 		sim-real error > -5 -25
+		sim-scale slope < 0.4 1
+		sim-scale mib < 4096 4096
 		standby overhead-percent < 15 60
 		standby of-on < 0.28 0.8 standby=30
 		standby of-on < 0.05 - standby=600
