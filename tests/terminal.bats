@@ -189,7 +189,7 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 	slow 500
 	begin first
 	wait_for 'came_to 300'
-	begin_top 100
+	begin_top 160
 	wait_for 'grep -q PID screen'
 	stty -F "$(cat tty)" rows 15 cols 40
 	wait_for 'drawn | grep -qa "q quit" && not grep -qa PID <(drawn)'

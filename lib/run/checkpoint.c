@@ -185,7 +185,7 @@ static void checkpoint_add_answer(struct record_out *o, const struct record *r)
 
 static void checkpoint_succeeded(struct supervisor *s, const struct record *r)
 {
-	snprintf(s->checkpoint.latest, sizeof s->checkpoint.latest, "%s", s->checkpoint.making);
+	sup_checkpoint_use(s, s->checkpoint.making);
 	s->checkpoint.made++;
 	s->checkpoint.failures = 0;
 	s->checkpoint.at = clock_mono();
