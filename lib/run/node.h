@@ -50,6 +50,7 @@ struct sup_node {
 	struct node_end end;
 	char said[SAID_MAX]; /* a trainer, the lead: what it printed about its end; "": nothing */
 	double ready_at;              /* clock_mono(); 0: this process is not ready yet */
+	double member_at;             /* clock_mono(): asked then, the lead said that it is a member */
 	struct link link, watch_link; /* talk; the second one is for the watchdog */
 	struct sup_watched watch;     /* watchdog */
 	struct sup_restart restart;   /* restart */

@@ -472,6 +472,8 @@ static void progress_on_member(const struct record *r, void *owner)
 {
 	const char *state = record_get(r, "state");
 	struct sup_node *n = sup_find_of(owner, sup_trainers(owner), record_get(r, "worker"));
+	if (n && state && strcmp(state, "active") == 0)
+		n->member_at = n->sup->progress.members_at;
 	/* A trainer that has done all there was is ready, too: it still has to save. */
 	if (n && n->stage == STAGE_STARTING && state &&
 	    (strcmp(state, "active") == 0 || (sup_goes_back(n) && strcmp(state, "ended") == 0)))
@@ -479,12 +481,22 @@ static void progress_on_member(const struct record *r, void *owner)
 }
 
 /* The answer has a record for each member: so the pause grows with their number. */
+static double members_pause(const struct supervisor *s)
+{
+	return READY_SECONDS * (1 + (double)sup_count(s, sup_trainers(s)) / MEMBERS_UNHURT);
+}
+
+int sup_is_member(const struct sup_node *n)
+{
+	double asked = n->sup->progress.members_at;
+	return asked > 0 && n->member_at >= asked && clock_mono() - asked < 2 * members_pause(n->sup);
+}
+
 void sup_ask_members(struct supervisor *s)
 {
-	double now = clock_mono(), pause = READY_SECONDS;
+	double now = clock_mono(), pause = members_pause(s);
 	if (!sup_lead(s))
 		return; /* the watchdog sees them */
-	pause *= 1 + (double)sup_count(s, sup_trainers(s)) / MEMBERS_UNHURT;
 	sup_kick_after(s, pause);
 	if (now - s->progress.members_at < 0.9 * pause)
 		return;

@@ -97,6 +97,8 @@ void sup_wait_done(struct supervisor *s);
 int sup_nothing_left(const struct supervisor *s);
 /* Asks the lead for its members: workers that are members are ready. */
 void sup_ask_members(struct supervisor *s);
+/* Whether the lead has just answered that this worker is one. */
+int sup_is_member(const struct sup_node *n);
 void sup_ask_snapshot(struct supervisor *s);
 /* What the monitor has of a node; NULL: nothing. */
 const struct snapshot_node *sup_measured(const struct sup_node *n);

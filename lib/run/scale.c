@@ -241,11 +241,22 @@ static int scale_stands(struct supervisor *s)
 	return 1;
 }
 
+/* What was trained may be its alone: who stays is a member, too, by what the lead says now. That a rank
+ * has died is seen there first. */
+static int scale_is_alone(const struct sup_node *n)
+{
+	EACH_OF (other, n->sup, n->role)
+		if (other != n && !other->leaving && sup_is_member(other))
+			return 0;
+	sup_ask_members(n->sup);
+	return !n->sup->progress.all_done;
+}
+
 int sup_scale_holds(const struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
 	return job_kind(s->job)->sums && n->role == &role_agent && !sup_scale_is_late(s) &&
-	       (sup_trainer_is_last(n) || scale_stands(s));
+	       (sup_trainer_is_last(n) || scale_stands(s) || scale_is_alone(n));
 }
 
 /* 1: some are still there. */
