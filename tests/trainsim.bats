@@ -27,6 +27,7 @@ four() {
 	# From 2 s on it is slow: twenty iterations of 0.1 s, eighty of 0.4 s.
 	[ "$(four sync=bsp 'node id=w2 at=1.99 speed=250' | field jct)" = 34.000000 ]
 	[ "$(four 'sync=allreduce hosts=2' 'cost sum=0.05' | field jct)" = 15.000000 ]
+	[ "$(four sync=bsp | field jct --until 0.05)" = 0.000000 ] # nothing was committed
 	[ "$(four sync=bsp 'persistent nodes=w1 sleep=0.2 intensity=1' | field jct)" = 30.000000 ]
 }
 
@@ -77,9 +78,16 @@ four() {
 @test "who stands still holds up the others" {
 	four sync=bsp 'event kind=stop id=w0 at=1.05' 'event kind=go-on id=w0 at=6.05' >c
 	[ "$(field jct <c)" = 15.000000 ]
-	four sync=bsp 'event kind=stop id=w0 at=1.05' >c
-	run -0 field state <c
-	[ "$output" = stopped ]
+	# Nothing can happen any more, though a log, decisions, checkpoints and who asks for rows go on.
+	local fields
+	for fields in sync=bsp 'sync=bsp solution=pace' 'sync=bsp checkpoint=1' sync=asp; do
+		four "$fields" 'event kind=stop id=w0 at=1.05' >c
+		timeout 60 trainsim <c >log
+		[ "$(tail -n 1 log | plrec tsv state)" = stopped ]
+	done
+	# Who only starts slowly moves.
+	four 'sync=bsp checkpoint=1' 'cost start=5000' >c
+	[ "$(field state <c)" = "done" ]
 }
 
 @test "what reads a job's log reads this one" {
@@ -108,7 +116,7 @@ four() {
 		[[ $output == *"stdin:3"* ]]
 	done
 	for line in workers=1000000000000000000 workers=0 workers=NaN workers=401 samples=1e18 batch=0 sync=ssp:x \
-		sync=some solution=nothing every=0 short=5000 servers=9999 hosts=5 ahead=9999999 epochs=18446744073709551615; do
+		sync=some solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 epochs=18446744073709551615; do
 		run -65 trainsim < <(four "$line" | sed "1s/ ${line%%=*}=[^ ]*\\(.*${line%%=*}\\)/\\1/")
 		echo "$line: $output"
 		[[ $output == *"stdin:1"* ]]

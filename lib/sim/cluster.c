@@ -88,8 +88,11 @@ static int cluster_check_job(const struct sim_job *j, struct error *err)
 		return error_set(err, ERROR_DATA, NULL,
 				 "batch=%llu is less than a sample for each of %llu workers",
 				 (unsigned long long)j->batch, (unsigned long long)j->workers);
-	if (!(j->every > 0))
-		return error_set(err, ERROR_DATA, NULL, "every=0: there is no end of decisions");
+	if (!(j->every >= SIM_EVERY_MIN))
+		return error_set(err, ERROR_DATA, NULL, "every=%g: at least %g", j->every, SIM_EVERY_MIN);
+	if (j->checkpoint > 0 && j->checkpoint < SIM_EVERY_MIN)
+		return error_set(err, ERROR_DATA, NULL, "checkpoint=%g: 0, or at least %g", j->checkpoint,
+				 SIM_EVERY_MIN);
 	return 0;
 }
 
@@ -203,6 +206,7 @@ static int cluster_add_event(struct sim *s, const struct record *r, struct error
 	if (GROW(s->happening, s->happening_room, s->happenings + 1) != 0 ||
 	    events_add(&s->events, at, EVENT_HAPPENS, (uint32_t)s->happenings, 0) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
+	s->moves++;
 	s->happening[s->happenings++] = h;
 	return 0;
 }

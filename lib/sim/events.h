@@ -13,17 +13,19 @@
 
 enum event_kind {
 	EVENT_START,   /* node: its process is there */
-	EVENT_NEXT,    /* node: it has its answer, or asks shardd again */
+	EVENT_NEXT,    /* node: it has its answer */
 	EVENT_PULLED,  /* node: computes from now on */
 	EVENT_COMPUTED, /* node: its push begins, over links */
 	EVENT_PUSHED,  /* node: its push is at the lead */
 	EVENT_SUMMED,  /* all replicas have the sum */
 	EVENT_SETTLED, /* shardd has carried out the settle */
+	EVENT_HAPPENS, /* node: the number of an event of the cluster */
+	/* these come again and again, also if nothing else happens any more */
+	EVENT_ASK,     /* node: it asks shardd again */
 	EVENT_SAVED,   /* a checkpoint is written */
 	EVENT_SAVE,    /* one is due */
 	EVENT_LOOK,    /* the supervisor looks at the monitor */
-	EVENT_SERIES,  /* the log says how the job goes */
-	EVENT_HAPPENS  /* node: the number of an event of the cluster */
+	EVENT_SERIES   /* the log says how the job goes */
 };
 
 struct event {

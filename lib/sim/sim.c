@@ -47,6 +47,7 @@ void sim_fail_memory(struct sim *s)
 
 void sim_plan_as(struct sim *s, double at, enum event_kind kind, uint32_t number, uint32_t life)
 {
+	s->moves += kind < EVENT_ASK;
 	if (events_add(&s->events, fmax(at, s->now), kind, number, life) != 0)
 		sim_fail_memory(s);
 }
@@ -139,6 +140,7 @@ static void sim_handle(struct sim *s, const struct event *e)
 		return;
 	case EVENT_START:
 	case EVENT_NEXT:
+	case EVENT_ASK:
 	case EVENT_PULLED:
 	case EVENT_COMPUTED:
 	case EVENT_PUSHED:
@@ -153,7 +155,8 @@ static void sim_handle(struct sim *s, const struct event *e)
 		else
 			worker_start(s, n);
 		break;
-	case EVENT_NEXT: worker_next(s, n); break;
+	case EVENT_NEXT:
+	case EVENT_ASK: worker_next(s, n); break;
 	case EVENT_PULLED: worker_pulled(s, n); break;
 	case EVENT_COMPUTED: worker_computed(s, n); break;
 	case EVENT_PUSHED: worker_pushed(s, n); break;
@@ -165,7 +168,7 @@ static void sim_end(struct sim *s, struct sim_result *result)
 {
 	s->result.is_done = s->is_over;
 	s->result.time = s->now;
-	s->result.jct = s->first_at >= 0 ? s->last_at - s->first_at : 0;
+	s->result.jct = s->last_at >= 0 ? s->last_at - s->first_at : 0;
 	*result = s->result;
 	if (!s->options.is_brief)
 		control_series(s);
@@ -181,6 +184,17 @@ static int sim_is_stopped(const struct sim *s)
 	return s->options.stop && *s->options.stop;
 }
 
+/* At that time nothing can happen any more: nobody has moved for so long that who asks for rows has asked, a
+ * checkpoint is written, and a solution, if there is one, has seen empty windows and could restart a node. */
+static int sim_is_stuck(const struct sim *s, double at)
+{
+	const struct sim_job *j = &s->job;
+	double patience = 2 + s->cost.save;
+	if (strcmp(j->solution, "none") != 0)
+		patience += fmax(j->window_long, j->restart_window) + j->restart_cooldown + 2 * j->every;
+	return s->moves == 0 && at > s->moved_at + patience;
+}
+
 int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 {
 	struct event e;
@@ -193,6 +207,12 @@ int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 		if (e.at > s->options.until) {
 			s->now = s->options.until;
 			break;
+		}
+		if (sim_is_stuck(s, e.at))
+			break;
+		if (e.kind < EVENT_ASK) {
+			s->moves--;
+			s->moved_at = e.at;
 		}
 		s->now = e.at;
 		sim_handle(s, &e);

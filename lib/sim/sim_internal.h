@@ -23,6 +23,7 @@
 #define SIM_SERVERS_MAX 4096
 #define SIM_AHEAD_MAX 65536
 #define SIM_SECONDS_MAX 1e12
+#define SIM_EVERY_MIN 1e-3 /* between two decisions, two checkpoints: else time stands still */
 
 /* From `at` on. */
 struct sim_drag {
@@ -127,6 +128,9 @@ struct sim {
 
 	double now;
 	struct events events;
+	/* Events before EVENT_ASK: so many are to come; when the last one was. */
+	size_t moves;
+	double moved_at;
 	struct sim_node *node; /* workers first; none before the job is known */
 	const char **id;       /* of each, for the schedule */
 	size_t nodes, workers;

@@ -174,7 +174,7 @@ void worker_next(struct sim *s, struct sim_node *n)
 	if (n->rows_held == 0) {
 		n->state = n->is_over ? SIM_DONE : SIM_IDLE;
 		if (!n->is_over)
-			sim_plan(s, s->now + ASK_AGAIN_SECONDS, EVENT_NEXT, n);
+			sim_plan(s, s->now + ASK_AGAIN_SECONDS, EVENT_ASK, n);
 		return;
 	}
 	if (!n->is_member) {
