@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 load helper
 
-# A new model is its file and a word in MODELS, as CONTRIBUTING.md says: in a copy of the sources.
+# In a copy of the sources: a new model is its file and a word in MODELS, as CONTRIBUTING.md says; and trainsim
+# simulates with the rules that decide in a job.
 
 @test "the smallest model of CONTRIBUTING.md compiles, and there is a place for its name" {
 	${CC:-cc} -std=c17 -D_GNU_SOURCE -I"$PACELINE_ROOT/lib" -Wall -Wextra -Werror -fsyntax-only "$PACELINE_ROOT/tests/lmf.c"
@@ -37,4 +38,38 @@ load helper
 	[[ "$output" == *"lmf needs two sparse columns, not 1"* ]]
 	run -78 trainctl run job.env --run-dir other
 	[[ "$output" == *"'lmf'"* ]]
+}
+
+# decided LOG: the sizes that were set, and the samples of an iteration, where there are most
+decided() {
+	plrec where type=action kind=adjust-bs <"$1" | plrec tsv id size
+	plrec where type=row <"$1" | plrec tsv iteration samples-done | awk '
+		$1 >= i + 16 { if (($2 - n) / ($1 - i) > most) most = ($2 - n) / ($1 - i); i = $1; n = $2 }
+		END { print (most > 55 ? "all wait for all" : "nobody waits") }'
+}
+
+@test "a rule of a solution and one of the lead are changed: a job follows, and trainsim" {
+	local built=${PACELINE_BIN:-$PACELINE_ROOT/build/bin} bin
+	mkdir -p tree/build/bin
+	cp -a "$PACELINE_ROOT"/{lib,cmd,Makefile} tree
+	cp -a "${built%/bin}"/{lib,cmd,sources} tree/build
+	cp -as "$built"/* tree/build/bin
+	rm tree/build/bin/{trainctl,ps-server,trainsim}
+	# even: w1 gets 22 samples more than w0. The lead: an iteration is over with its first push.
+	sed -i 's/batch_even(w, c->count, global.*/& w[0].size -= 11, w[1].size += 11;/' tree/lib/solve/rule_simple.c
+	sed -i 's/uint64_t needed = g->active > g->backup ? .*/uint64_t needed = 1;/' tree/lib/lead/gate_units.c
+	make -C tree OPT=-O0 BUILD=build build/bin/{trainctl,ps-server,trainsim} >make.out 2>&1 || { tail make.out; false; }
+	job SOLUTION=even,every:3600 SYNC=bsp EPOCHS=10 MONITOR=report:1
+	slow 20000
+	trainctl check job.env --cluster --run-dir none >c
+	echo 'cost sample=0.001' >>c
+	for bin in "$built" "$PWD/tree/build/bin"; do
+		rm -rf run
+		PATH=$bin:$PATH trainctl run job.env --run-dir run 3>&-
+		"$bin/trainsim" <c >simulated
+		decided run/state/job.log >real
+		decided simulated | diff real -
+		cat real >>both
+	done
+	printf '%s\n' 'all wait for all' $'w0\t21' $'w1\t43' 'nobody waits' | diff - both
 }
