@@ -133,7 +133,7 @@ advised() { # JOB-FIELDS RECORD...
 	rm -rf state
 	mkdir state
 	four "sync=bsp job=sim every=1 $1" "${@:2}" | trainsim >state/job.log
-	printf '%s\n' JOB=sim DATA=/nowhere.csv FORMAT=csv LABEL=y WORKERS=4 SERVERS=2 SYNC=bsp BATCH=400,shard:1 \
+	printf '%s\n' JOB=sim DATA=/nowhere.csv FORMAT=csv LABEL=y WORKERS=4 "${1/servers/SERVERS}" SYNC=bsp BATCH=400,shard:1 \
 		SOLUTION=none,every:1 >state/job.env
 	trainctl advise --state-dir state >advice
 }
@@ -154,6 +154,17 @@ advised() { # JOB-FIELDS RECORD...
 	run -0 trainctl advise --state-dir state --records
 	run -0 script -qec 'trainctl advise --state-dir state' /dev/null
 	[[ $output == *'job, no machine'*Suspects*Options* ]]
+	# Two that are slow alike hide behind each other.
+	advised servers=2 'node id=w2 speed=250' 'node id=w3 speed=250'
+	grep -Eq '^advice job=sim is=job kind=workers what= saves=2[34]\.' advice
+	[ "$(plrec where type=suspect kind=worker <advice | wc -l)" = 2 ]
+	advised servers=4 'node id=ps2 delay=0.1' 'node id=ps3 delay=0.1'
+	grep -Eq '^advice job=sim is=job kind=servers what= saves=[89]\.' advice
+	grep -Eq '^suspect kind=server what=ps[23] saves=0\.0' advice
+	# The file says less than the job had.
+	sed -i s/SERVERS=4/SERVERS=3/ state/job.env
+	run -69 trainctl advise --state-dir state
+	[[ $output == *"can't be simulated: id=ps3: the job has no such node" ]]
 	# It need not be over, and may have died in the middle of a line.
 	advised servers=2 'node id=w2 speed=250'
 	head -c 40000 state/job.log >half

@@ -30,6 +30,7 @@ static const char *const advise_text[ADVISE_KINDS] = {
 	[ADVISE_HOST] = "workers of %s as fast as the median worker",
 	[ADVISE_WORKERS] = "no worker slower than the median",
 	[ADVISE_SERVER] = "%s as fast as the median server",
+	[ADVISE_SERVERS] = "no server slower than the median",
 	[ADVISE_BARRIER] = "pulls, pushes and commits in no time",
 	[ADVISE_DATA] = "no waiting for rows",
 	[ADVISE_RESTARTS] = "no worker ended or restarted",

@@ -18,7 +18,7 @@
 #define WRONG 0.05 /* of a figure, by which it may be wrong */
 
 const char *const advise_name[ADVISE_KINDS] = {
-	"worker", "host", "workers", "server", "barrier", "data", "restarts", "checkpoints",
+	"worker", "host", "workers", "server", "servers", "barrier", "data", "restarts", "checkpoints",
 	"solution", "sync", "workers", "batch", "checkpoint"};
 
 /* What is simulated: the job with all that is known of it, some of it changed. */
@@ -61,18 +61,22 @@ static int advise_add(struct sim *s, const struct what *w, struct error *err)
 		       ? -1 : 0;
 }
 
-/* Seconds from the first start to the last commit; NAN: it makes no sense, or was stopped. */
+/* Seconds from the first start to the last commit; NAN: why not is in v->err. */
 static double advise_run(const struct adviser *v, const struct what *w)
 {
 	struct sim_options o = {.seed = 1, .until = 100 * v->copy.seconds, .is_brief = 1, .stop = v->stop};
 	struct sim_result result;
 	struct sim *s;
-	struct error ignored;
 	double seconds = NAN;
-	if (sim_new(&s, &o, &ignored) != 0)
+	if (sim_new(&s, &o, v->err) != 0)
 		return NAN;
-	if (advise_add(s, w, &ignored) == 0 && sim_run(s, &result, &ignored) == 0 && result.is_done)
-		seconds = result.time;
+	if (advise_add(s, w, v->err) == 0 && sim_run(s, &result, v->err) == 0) {
+		if (result.is_done)
+			seconds = result.time;
+		else
+			error_set(v->err, ERROR_UNAVAILABLE, NULL, "%s",
+				  v->stop && *v->stop ? "interrupted" : "it does not end");
+	}
 	sim_free(s);
 	return seconds;
 }
@@ -124,12 +128,25 @@ static void what_without_rows(struct copy *c)
 	}
 }
 
-static int is_suspected(const struct adviser *v, enum advise_kind kind, const char *what, size_t worker)
+static int advise_is_named(const char *what, const char *prefix, size_t number)
 {
 	char id[OPTION_ID_MAX];
-	snprintf(id, sizeof id, "w%zu", worker);
-	return kind == ADVISE_WORKERS || (kind == ADVISE_WORKER && strcmp(id, what) == 0) ||
+	snprintf(id, sizeof id, "%s%zu", prefix, number);
+	return strcmp(id, what) == 0;
+}
+
+static int is_suspected(const struct adviser *v, enum advise_kind kind, const char *what, size_t worker)
+{
+	return kind == ADVISE_WORKERS || (kind == ADVISE_WORKER && advise_is_named(what, "w", worker)) ||
 	       (kind == ADVISE_HOST && runs_on(v, worker, what));
+}
+
+/* From now on no slower than the median worker. */
+static void what_at_pace(const struct adviser *v, struct copy *c, size_t worker)
+{
+	double *speed = c->speed + worker * c->windows;
+	for (size_t k = 0; k < c->windows; k++)
+		speed[k] = fmax(speed[k], v->median[k]);
 }
 
 static void what_without(const struct adviser *v, struct what *w, enum advise_kind kind,
@@ -137,11 +154,11 @@ static void what_without(const struct adviser *v, struct what *w, enum advise_ki
 {
 	struct copy *c = &w->copy;
 	for (size_t i = 0; i < c->workers; i++)
-		for (size_t k = 0; k < c->windows && is_suspected(v, kind, what, i); k++)
-			c->speed[i * c->windows + k] =
-				fmax(c->speed[i * c->windows + k], v->median[k]);
-	for (size_t i = 0; kind == ADVISE_SERVER && i < c->servers; i++)
-		c->delay[i] = 0;
+		if (is_suspected(v, kind, what, i))
+			what_at_pace(v, c, i);
+	for (size_t i = 0; i < c->servers; i++)
+		if (kind == ADVISE_SERVERS || (kind == ADVISE_SERVER && advise_is_named(what, "ps", i)))
+			c->delay[i] = 0;
 	switch (kind) {
 	case ADVISE_BARRIER:
 		c->cost.pull = c->cost.push = c->cost.commit = c->cost.apply = 0;
@@ -161,7 +178,7 @@ static void what_without(const struct adviser *v, struct what *w, enum advise_ki
 	}
 }
 
-static const enum advise_kind all_suspects[] = {ADVISE_WORKERS, ADVISE_SERVER, ADVISE_BARRIER,
+static const enum advise_kind all_suspects[] = {ADVISE_WORKERS, ADVISE_SERVERS, ADVISE_BARRIER,
 						ADVISE_DATA,    ADVISE_RESTARTS, ADVISE_CHECKPOINTS};
 
 /* except: of all suspects this one stays; ADVISE_KINDS: none. */
@@ -172,12 +189,15 @@ static double run_ideal(const struct adviser *v, enum advise_kind except, const 
 		return NAN;
 	int is_speed = except <= ADVISE_WORKERS;
 	for (size_t i = 0; i < sizeof all_suspects / sizeof *all_suspects; i++)
-		if (all_suspects[i] != except && !(is_speed && all_suspects[i] == ADVISE_WORKERS))
+		if (all_suspects[i] != except && !(is_speed && all_suspects[i] == ADVISE_WORKERS) &&
+		    !(except == ADVISE_SERVER && all_suspects[i] == ADVISE_SERVERS))
 			what_without(v, &w, all_suspects[i], "");
 	for (size_t i = 0; is_speed && i < w.copy.workers; i++)
-		for (size_t k = 0; k < w.copy.windows && !is_suspected(v, except, what, i); k++)
-			w.copy.speed[i * w.copy.windows + k] =
-				fmax(w.copy.speed[i * w.copy.windows + k], v->median[k]);
+		if (!is_suspected(v, except, what, i))
+			what_at_pace(v, &w.copy, i);
+	for (size_t i = 0; except == ADVISE_SERVER && i < w.copy.servers; i++)
+		if (!advise_is_named(what, "ps", i))
+			w.copy.delay[i] = 0;
 	double seconds = advise_run(v, &w);
 	copy_free(&w.copy);
 	return seconds;
@@ -230,13 +250,14 @@ static double advise_slowness(const struct adviser *v, size_t worker)
 static int suspect_workers(struct adviser *v)
 {
 	double before = INFINITY;
+	size_t last = 0; /* of those as slow as `before` */
 	for (int n = 0; n < WORKERS; n++) {
 		double most = SLOW;
 		size_t slowest = v->copy.workers;
 		char id[OPTION_ID_MAX];
 		for (size_t i = 0; i < v->copy.workers; i++) {
 			double slow = advise_slowness(v, i);
-			if (slow > most && slow < before) {
+			if (slow > most && (slow < before || (slow <= before && i > last))) {
 				most = slow;
 				slowest = i;
 			}
@@ -244,6 +265,7 @@ static int suspect_workers(struct adviser *v)
 		if (slowest == v->copy.workers)
 			return 0;
 		before = most;
+		last = slowest;
 		snprintf(id, sizeof id, "w%zu", slowest);
 		if (suspect(v, ADVISE_WORKER, id) != 0)
 			return -1;
@@ -286,7 +308,8 @@ static int advise_suspects(struct adviser *v)
 	if (suspect_workers(v) != 0 || suspect_hosts(v) != 0 || suspect_server(v) != 0)
 		return -1;
 	for (size_t i = 0; i < sizeof all_suspects / sizeof *all_suspects; i++)
-		if (all_suspects[i] != ADVISE_SERVER && suspect(v, all_suspects[i], "") != 0)
+		if ((all_suspects[i] != ADVISE_SERVERS || v->copy.servers > 1) &&
+		    suspect(v, all_suspects[i], "") != 0)
 			return -1;
 	return 0;
 }
@@ -430,9 +453,11 @@ static int advise_all(struct adviser *v)
 	l->real = v->copy.seconds;
 	l->simulated = advise_run(v, &w);
 	copy_free(&w.copy);
-	if (isnan(l->simulated))
-		return error_set(v->err, ERROR_UNAVAILABLE, NULL,
-				 "this job can't be simulated: see paceline-cluster(5)");
+	if (isnan(l->simulated)) {
+		struct error why = *v->err;
+		return error_set(v->err, ERROR_UNAVAILABLE, NULL, "this job can't be simulated: %.200s",
+				 why.text);
+	}
 	l->ideal = run_ideal(v, ADVISE_KINDS, "");
 	if (advise_suspects(v) != 0)
 		return -1;
@@ -483,11 +508,15 @@ int advise_is_machine(enum advise_kind kind)
 
 const struct advice *advise_first(const struct advice_list *l)
 {
-	const struct advice *first = NULL;
+	const struct advice *first = NULL, *all = NULL;
 	for (size_t i = 0; i < l->suspects; i++) {
 		const struct advice *a = &l->advice[i];
-		if (a->kind != ADVISE_WORKERS && (!first || a->saves > first->saves))
+		if (a->kind == ADVISE_WORKERS || a->kind == ADVISE_SERVERS)
+			all = all && all->saves > a->saves ? all : a;
+		else if (!first || a->saves > first->saves)
 			first = a;
 	}
+	if (all && (!first || all->saves > 2 * fmax(first->saves, 0)))
+		first = all;
 	return first && !advise_is_nothing(first) && first->saves >= TOLD * l->real ? first : NULL;
 }

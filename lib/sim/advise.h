@@ -27,6 +27,7 @@ enum advise_kind {
 	ADVISE_HOST,    /* its workers would */
 	ADVISE_WORKERS, /* all would */
 	ADVISE_SERVER,  /* it would have been as fast as the median server */
+	ADVISE_SERVERS, /* all would */
 	ADVISE_BARRIER, /* commits, pulls and pushes would have cost nothing */
 	ADVISE_DATA,    /* no worker would have waited for rows */
 	ADVISE_RESTARTS, /* no worker would have died, or been restarted */
@@ -67,7 +68,8 @@ double advise_error(const struct advice_list *l);
 /* Whether it may save nothing, and cost nothing: its figure is not greater than its error. */
 int advise_is_nothing(const struct advice *a);
 /* The suspect that cost most, if it cost more than any figure may be wrong, and at least a twentieth
- * of the job; NULL: it is the job itself. */
+ * of the job; NULL: it is the job itself. All slow workers, or servers, together only if nothing alone cost
+ * half as much. */
 const struct advice *advise_first(const struct advice_list *l);
 /* Whether that is a machine. */
 int advise_is_machine(enum advise_kind kind);
