@@ -59,6 +59,9 @@ four() {
 	four sync=asp 'event kind=leave id=w3 at=3.05' 'event kind=join id=w3 at=5' >c
 	[ "$(field samples <c)" = 40000 ]
 	[ "$(field state <c)" = "done" ]
+	# Its next process is there before the lead has answered the one that is dead.
+	four sync=ssp:2 'event kind=kill id=w3 at=0.125' 'cost commit=0.01 push=0.01' >c
+	[ "$(field samples <c)" = 40000 ]
 }
 
 @test "a worker may come later, and a link may be cut" {

@@ -191,8 +191,8 @@ void leading_settled(struct sim *s)
 
 static void answer(struct sim *s, const struct gate_effect *e)
 {
-	if (e->token > 0 && e->token <= s->workers)
-		worker_answered(s, &s->node[e->token - 1], e);
+	if (e->token > 0)
+		worker_answered(s, &s->node[(e->token - 1) % s->workers], e);
 }
 
 static void leading_cut(struct sim *s, const struct gate_effect *e)

@@ -10,9 +10,10 @@
 
 #define ASK_AGAIN_SECONDS 1.0 /* who has nothing to do; as worker(1) */
 
+/* A process has a number of its own: the lead may answer one that is dead by then. */
 static struct gate_who who_of(const struct sim *s, const struct sim_node *n)
 {
-	uint64_t number = (uint64_t)(n - s->node) + 1;
+	uint64_t number = (uint64_t)n->life * s->workers + (uint64_t)(n - s->node) + 1;
 	return (struct gate_who){.worker = n->id, .generation = n->generation, .incarnation = 1,
 				 .connection = number, .token = number};
 }
@@ -273,7 +274,7 @@ static void refused(struct sim *s, struct sim_node *n)
 /* The lead's answer is on its way; it is there after `message`. */
 void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e)
 {
-	if (n->state == SIM_OFF || n->state == SIM_DONE)
+	if (e->token != who_of(s, n).token || n->state == SIM_OFF || n->state == SIM_DONE)
 		return;
 	if (!e->ok && n->state != SIM_LEAVING) {
 		refused(s, n);
@@ -304,13 +305,14 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 void worker_dies(struct sim *s, struct sim_node *n)
 {
 	struct queue_change c = {0};
+	uint64_t connection = who_of(s, n).connection;
 	n->life++;
 	n->state = SIM_OFF;
 	n->is_stopped = n->is_due = 0;
 	n->late = 0;
 	n->is_member = 0;
 	ask(s, n, "fail", &c);
-	gate_closed(s->gate, (uint64_t)(n - s->node) + 1);
+	gate_closed(s->gate, connection);
 	leading_obey(s);
 }
 
