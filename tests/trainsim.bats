@@ -64,6 +64,13 @@ four() {
 	[ "$(field samples <c)" = 40000 ]
 }
 
+@test "a worker for which there are no rows is waited for only at the beginning" {
+	# The first one takes all rows, four batches of 250; the lead waits 10 s for the others.
+	printf 'job workers=8 samples=1000 batch=2000 sync=bsp\ncost sample=0.001\n' >c
+	[ "$(field state <c)" = "done" ]
+	[ "$(field jct <c)" = 11.000000 ]
+}
+
 @test "a worker may come later, and a link may be cut" {
 	# Half of the samples by three of four for as long as it takes: w3 is not there before.
 	four 'sync=asp ahead=1' 'event kind=leave id=w3 at=0' 'event kind=join id=w3 at=5' >c

@@ -58,6 +58,7 @@
 #include <stdint.h>
 
 #define GATE_RANGES_MAX 64 /* of one push */
+#define GATE_EXPECT_SECONDS 10 /* gate_begin() comes so long after the first worker */
 #define GATE_TOKENS_MAX 4  /* requests that wait for the same thing */
 #define GATE_WORKERS_MAX 65536
 #define GATE_ACTIONS_BYTES_MAX (2 * ACTIONS_BYTES_MAX) /* of actions that wait for the next unit */

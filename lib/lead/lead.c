@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EXPECT_SECONDS 10 /* for workers that are expected, from the first one on */
-
 /* ---- ends ---- */
 
 static void lead_break(struct lead *l, const struct error *err)
@@ -414,7 +412,7 @@ void lead_expect(struct lead *l)
 	if (l->expecting || !lead_replicas_are(l))
 		return; /* nobody could enter, so that nobody waits for others */
 	if (l->options.gate.expect)
-		timer_set(l->begin, EXPECT_SECONDS);
+		timer_set(l->begin, GATE_EXPECT_SECONDS);
 	l->expecting = 1;
 }
 

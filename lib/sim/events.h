@@ -20,6 +20,7 @@ enum event_kind {
 	EVENT_SUMMED,  /* all replicas have the sum */
 	EVENT_SETTLED, /* shardd has carried out the settle */
 	EVENT_HAPPENS, /* node: the number of an event of the cluster */
+	EVENT_BEGIN,   /* the lead waits no longer for workers that it expects */
 	/* these come again and again, also if nothing else happens any more */
 	EVENT_ASK,     /* node: it asks shardd again */
 	EVENT_SAVED,   /* a checkpoint is written */

@@ -123,6 +123,10 @@ static void sim_handle(struct sim *s, const struct event *e)
 	case EVENT_SUMMED:
 		leading_summed(s, e->node);
 		return;
+	case EVENT_BEGIN:
+		gate_begin(s->gate);
+		leading_obey(s);
+		return;
 	case EVENT_SERIES:
 		control_series(s);
 		return;

@@ -150,6 +150,7 @@ struct sim {
 	int is_obeying, is_whole, is_over;
 	double served_at; /* then the last server is free */
 	size_t to_come;   /* workers whose first process is not there yet */
+	int is_expecting; /* the first worker has come to the lead */
 	int is_smaller;   /* somebody has left whom the lead expects at its beginning */
 	double first_at, last_at;
 	/* decisions */

@@ -147,6 +147,9 @@ static void worker_join(struct sim *s, struct sim_node *n)
 	if (leading_has_replicas(s))
 		gate_pushes_to(s->gate, &who, replica);
 	gate_join(s->gate, &who);
+	if (!s->is_expecting)
+		sim_plan(s, s->now + GATE_EXPECT_SECONDS, EVENT_BEGIN, NULL);
+	s->is_expecting = 1;
 	if (s->to_come == 0 && s->is_smaller)
 		gate_begin(s->gate);
 	leading_obey(s);
