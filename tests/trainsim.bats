@@ -27,6 +27,8 @@ four() {
 	# From 2 s on it is slow: twenty iterations of 0.1 s, eighty of 0.4 s.
 	[ "$(four sync=bsp 'node id=w2 at=1.99 speed=250' | field jct)" = 34.000000 ]
 	[ "$(four 'sync=allreduce hosts=2' 'cost sum=0.05' | field jct)" = 15.000000 ]
+	# Three checkpoints, each in the middle of a batch, whose other half needs no server.
+	[ "$(four 'sync=bsp checkpoint=3.05' 'cost save=0.5' | field jct)" = 11.350000 ]
 	[ "$(four sync=bsp | field jct --until 0.05)" = 0.000000 ] # nothing was committed
 	[ "$(four sync=bsp 'persistent nodes=w1 sleep=0.2 intensity=1' | field jct)" = 30.000000 ]
 }

@@ -195,12 +195,16 @@ static void answer(struct sim *s, const struct gate_effect *e)
 		worker_answered(s, &s->node[(e->token - 1) % s->workers], e);
 }
 
+/* A server does nothing else until it has forked; sums wait for the replica that saves. */
 static void leading_cut(struct sim *s, const struct gate_effect *e)
 {
-	if (e->kind == GATE_CUT)
-		sim_plan(s, s->now + s->cost.save, EVENT_SAVED, NULL);
-	else
+	if (e->kind != GATE_CUT) {
 		gate_saved(s->gate);
+		return;
+	}
+	for (size_t i = s->workers; i < s->nodes; i++)
+		leading_busy(s, &s->node[i], s->cost.save);
+	sim_plan(s, s->now + s->cost.save, EVENT_SAVED, NULL);
 }
 
 static void carry_out(struct sim *s, const struct gate_effect *e)

@@ -47,6 +47,16 @@ static void all_alike(void **state)
 		100 * (0.1 + 0.01 + 0.002 + 0.003 + 0.004));
 }
 
+/* A message there and back in each iteration. Servers apply four pushes, both at once, and pulls wait for
+ * them: all but the last ones, which nobody pulls any more. */
+static void messages_and_servers(void **state)
+{
+	(void)state;
+	is_near(simulate(JOB "bsp\ncost sample=0.001 message=0.003\n").jct, 100 * (0.1 + 2 * 0.003));
+	is_near(simulate("job workers=4 servers=2 samples=40000 batch=400 shard=400\n"
+			 "cost sample=0.001 apply=0.01\n").jct, 100 * 0.1 + 99 * 4 * 0.01);
+}
+
 /* All wait for the slowest in each. */
 static void one_straggler(void **state)
 {
@@ -107,6 +117,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_alike),
+		cmocka_unit_test(messages_and_servers),
 		cmocka_unit_test(one_straggler),
 		cmocka_unit_test(no_barrier),
 		cmocka_unit_test(staleness),
