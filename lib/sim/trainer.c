@@ -2,6 +2,7 @@
 #include "sim/sim_internal.h"
 
 #include "base/grow.h"
+#include "work/actions.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,16 +34,6 @@ static enum queue_result ask(struct sim *s, struct sim_node *n, const char *kind
 	return result;
 }
 
-/* As trainer.c of lib/work. */
-static uint64_t trainer_rows_to_ask(const struct sim *s, const struct sim_node *n)
-{
-	uint64_t size = n->size * n->accum, ahead = s->job.ahead, most = size * ahead;
-	uint64_t half = ahead > 1 ? size * (ahead / 2) : size;
-	if (n->rows_held >= size && n->rows_held * 2 > most)
-		return 0;
-	return most - n->rows_held < half ? most - n->rows_held : half;
-}
-
 static void take_piece(struct sim *s, struct sim_node *n, const struct queue_piece *p)
 {
 	if (GROW(n->held, n->held_room, n->helds + 1) != 0) {
@@ -61,7 +52,8 @@ static unsigned gather(struct sim *s, struct sim_node *n)
 	unsigned waits = 0;
 	uint64_t size = n->size * n->accum, max;
 	n->is_dry = n->is_over = 0;
-	while (!n->is_dry && (max = trainer_rows_to_ask(s, n)) > 0 && !s->failed) {
+	while (!n->is_dry && (max = actions_rows_to_ask(size, s->job.ahead, n->rows_held)) > 0 &&
+	       !s->failed) {
 		struct queue_change c = {.max = max};
 		waits += n->rows_held < size;
 		enum queue_result result = ask(s, n, "get", &c);

@@ -83,3 +83,11 @@ int actions_obey(struct actions *a, uint64_t iteration)
 		log_applied(a, "adjust-lr", iteration);
 	return changed;
 }
+
+uint64_t actions_rows_to_ask(uint64_t batch, uint64_t ahead, uint64_t held)
+{
+	uint64_t most = batch * ahead, half = ahead > 1 ? batch * (ahead / 2) : batch;
+	if (held >= batch && held * 2 > most)
+		return 0;
+	return most - held < half ? most - held : half;
+}

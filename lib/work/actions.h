@@ -35,4 +35,9 @@ int actions_resize(const struct actions *a);
 /* What was taken holds from this iteration on. 1: the batch has changed. */
 int actions_obey(struct actions *a, uint64_t iteration);
 
+/* How many rows to request while so many are in hand, 0: none. Never more than whole batches that
+ * are half of the most that may be held: what is requested when depends on how fast answers come,
+ * but how shards are cut, and so which rows are shuffled among each other, must not. */
+uint64_t actions_rows_to_ask(uint64_t batch, uint64_t ahead, uint64_t held);
+
 #endif

@@ -337,25 +337,13 @@ static int trainer_join(struct trainer *t, struct error *err)
 	return WORK_OK;
 }
 
-/* How many rows to request while so many are in hand, 0: none. Never more than whole batches that
- * are half of the most that may be held: what is requested when depends on how fast answers come,
- * but how shards are cut, and so which rows are shuffled among each other, must not. */
-static uint64_t rows_to_ask(const struct trainer *t, uint64_t held)
-{
-	uint64_t size = batch_size(t), ahead = t->options.ahead, most = size * ahead;
-	uint64_t half = ahead > 1 ? size * (ahead / 2) : size;
-	if (held >= size && held * 2 > most)
-		return 0;
-	return most - held < half ? most - held : half;
-}
-
 /* Requests rows from shardd when few are in hand, and takes the answer: at once if it is there,
  * else after waiting if less than a whole batch is in hand. *dry: WORK_WAIT or WORK_END as shardd
  * said; then it is not asked again. */
 static int stock_up(struct trainer *t, int *dry, struct error *err)
 {
 	uint64_t size = batch_size(t), held = feed_held(t->feed);
-	uint64_t max = rows_to_ask(t, held);
+	uint64_t max = actions_rows_to_ask(size, t->options.ahead, held);
 	struct piece piece;
 	if (!*dry && max > 0) {
 		int result = shards_ask(t->shards, max, 0, err);
@@ -745,7 +733,8 @@ static int wait_for_work(struct trainer *t, struct error *err)
 	int result = trainer_leave(t, err);
 	double began = clock_mono();
 	if (result == WORK_OK)
-		result = shards_ask(t->shards, rows_to_ask(t, 0), IDLE_ASK_SECONDS, err);
+		result = shards_ask(t->shards, actions_rows_to_ask(batch_size(t), t->options.ahead, 0),
+				    IDLE_ASK_SECONDS, err);
 	if (result == WORK_OK)
 		result = shards_take(t->shards, 1, &piece, err);
 	meter_spend(t->meter, SPENT_WAIT, began);
