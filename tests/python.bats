@@ -704,6 +704,12 @@ loading() {
 		print(*[batches.save(value, "best", **{sys.argv[1]: value}) for value in map(float, sys.argv[2:])])
 		print(pickle.load(open("best", "rb")), os.listdir("."))
 	END
+	mkdir best.new # none can be written
+	run -1 python3 saves.py min nan 3
+	[[ $output == *"best is not written"*"inf inf"* ]]
+	run -1 python3 saves.py max 3
+	[[ $output == *"-inf"* ]]
+	rmdir best.new
 	run -0 python3 saves.py min 3 5 2 nan 2
 	[[ $output == *"3.0 3.0 2.0 2.0 2.0"*"2.0 ["* ]]
 	[[ $output != *".new"* ]]

@@ -584,7 +584,8 @@ class Batches:
     def save(self, thing: Any, path: Any, *, min: Optional[float] = None, max: Optional[float] = None) -> Any:
         """As torch.save(thing, path), but rank 0 alone writes, and a file is there as a whole or not at all. With
         min= (max=) it is written only if this value is less (greater) than that with which it was written before,
-        by whatever process of this job; then the first rank writes that is there. Returns the best value so far:
+        by whatever process of this job; then the first rank writes that is there. Returns the best value so far, and
+        an infinite one while there is none:
 
             best = loader.save(model.state_dict(), "best.pt", max=accuracy)
         """
@@ -593,8 +594,9 @@ class Batches:
         turn = _turn(place) if place and value is not None else nullcontext()
         with turn or nullcontext():
             best = self._value_of(path, place) if value is not None else None
+            so_far = sign * math.inf if best is None else best
             if value is not None and (math.isnan(value) or best is not None and sign * value >= sign * best):
-                return best
+                return so_far
             writes = self.rank == 0
             if place and value is not None:  # rank 0 may be dead just now. What somebody else wrote is left to it
                 writes = writes or best is not None or not os.path.exists(path)
@@ -605,7 +607,7 @@ class Batches:
                     if value is None:
                         raise
                     _say("%s is not written: %s" % (path, error))
-                    return best
+                    return so_far
         if value is not None:
             self._best[path] = value
         return value
