@@ -394,6 +394,10 @@ static void on_offer(struct sum *s, unsigned rank, const struct message *m)
 
 	if (!state)
 		return;
+	if (is_given_ahead(s->open, p)) { /* it has been asked for, and would come twice */
+		lost_sense(s->open, from);
+		return;
+	}
 	*state = PIECE_OFFERED;
 	way_of[p.kind]->offered(s->open, from, p, (size_t)m->bytes);
 }

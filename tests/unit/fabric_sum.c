@@ -1212,6 +1212,9 @@ static void belongs_there_not(unsigned n, struct strange *m, size_t bytes)
 	       sizeof m->from_life);
 	quiet();
 	sum_message(host[0], from, m, bytes);
+	struct sum_counts c;
+	sum_count(host[0], &c);
+	assert_int_equal(c.died, 1); /* at once */
 	may_get = 1u << SUM_LOST;
 	while (say(0, 1))
 		;
@@ -1234,9 +1237,14 @@ static void messages_that_do_not_belong_there(void **state)
 	/* Of a host that sums by another way than this one. */
 	struct strange piece = {.kind = 3, .piece = way == SUM_BY_SHARES ? 0 : 4, .bucket = 1};
 
+	/* An offer of what the ring sends unasked. */
+	struct strange offer = {.kind = 3, .piece = 0, .chunk = 1, .bytes = 1024 * sizeof(float)};
+
 	(void)state;
 	belongs_there_not(2, &rows.head, sizeof rows);
 	belongs_there_not(3, &piece, sizeof piece);
+	if (way != SUM_BY_SHARES)
+		belongs_there_not(3, &offer, sizeof offer);
 }
 
 int main(void)
