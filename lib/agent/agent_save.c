@@ -1,9 +1,9 @@
 /*
  * Checkpoints of trainers: the trainer is told a directory, writes its files there, and names them.
  * Or it writes one file into memory, and trains on while a thread puts it into that directory.  One
- * that is only to hold its state in memory writes no file.  Length and checksum of each file go to the lead, which records them. After a restart the trainer
- * gets the path, once its files were found undamaged; that of the file in memory, if it is still
- * held.
+ * that is only to hold its state in memory writes no file.  Length and checksum of each file go to
+ * the lead, which records them.  After a restart the trainer gets the path, once its files were
+ * found undamaged; that of the file in memory, if it is still held.
  */
 #include "agent/agent_internal.h"
 
@@ -91,8 +91,8 @@ static const struct ckpt_saved *find_held(struct agent *a, const struct ckpt_man
 	return NULL;
 }
 
-/* It will save as much again: the memory for that is made while the trainer loads, as memory that is new takes
- * three times as long to write. Without it, it is slower. */
+/* It will save as much again: the memory for that is made while the trainer loads, as memory that is
+ * new takes three times as long to write. Without it, it is slower. */
 static void agent_save_prepare(struct agent *a, const char *path)
 {
 	struct save *s = &a->save;
@@ -251,6 +251,7 @@ int agent_save_due(struct agent *a, const struct record *r, struct error *err)
 	    record_u64_opt(r, "memory", 0, 1, &only_memory, err) != 0)
 		return error_wrap(err, a->options.lead);
 	agent_save_over(a, SAVING_CUT);
+	fs_close(&s->held.fd); /* what it has written before has become no checkpoint */
 	s->only_memory = (int)only_memory;
 	offer_memory(a);
 	if (only_memory &&
@@ -411,8 +412,10 @@ int agent_save_gathered(struct agent *a, struct error *err)
 		s->memory = memory;
 	else
 		fs_close(&memory);
-	if (s->reading_is_old)
+	if (s->reading_is_old) {
+		fs_close(&s->held.fd);
 		return WORK_OK;
+	}
 	if (result == 0)
 		return to_lead(a, a->save.only_memory ? NULL : name, NULL, len, err);
 	error_format(&why, text, sizeof text);

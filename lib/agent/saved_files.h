@@ -3,8 +3,8 @@
  * thread does that, because a disk may take long, and the trainer goes on meanwhile.
  *
  * A trainer may also write one file into memory, which is faster than any disk.  The thread copies
- * it to the disk, and gets memory for the next time: to write into memory that is there
- * already takes a third of the time.  What was written is held by another process once it is a
+ * it to the disk, and gets memory for the next time: to write into memory that is there already
+ * takes a third of the time.  What was written is held by another process once it is a
  * checkpoint (ckpt/memory.h); until then that one still holds the one before.
  */
 #ifndef PACELINE_AGENT_SAVED_FILES_H

@@ -247,8 +247,8 @@ void sup_scale_servers_begin(struct supervisor *s, int anew);
 void sup_scale_servers_fail(struct supervisor *s);
 /* Whether the change under way takes so long that nothing more is waited for. */
 int sup_scale_is_late(const struct supervisor *s);
-/* Whether a rank that is to leave or to change its host stays for now: all others may stand still, or be
- * on their way, so that nobody else has what it has learnt. */
+/* Whether a rank that is to leave or to change its host stays for now: all others may stand still,
+ * or be on their way, so that nobody else has what it has learnt. */
 int sup_scale_holds(const struct sup_node *n);
 /* Writes into the file what holds now. -1: it is not on disk yet. */
 int sup_scale_keep(struct supervisor *s, int under_way);
