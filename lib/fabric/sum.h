@@ -20,9 +20,9 @@
  * hosts and send the sums to all.  Nothing else of a table travels.
  *
  * Bulk is first offered, and sent when the other side has room and is ready for it.  So a host
- * whose client is slow or silent makes others wait, but costs them no memory.  For a vector that
- * can go by the ring only, and needs little room, all of it is given as soon as two hosts have met,
- * and nothing is offered: words would take longer than the vector.  When a round dies
+ * whose client is slow or silent makes others wait, but costs them no memory.  Only for a vector
+ * that can go by the ring alone, and needs little room, all of it is given as soon as two hosts have
+ * met, and nothing is offered: words would take longer than the vector.  When a round dies
  * (a newer one is opened here or at another host, a client leaves, hosts named different things),
  * its other hosts are told, and transfers that were promised are completed before the memory is
  * released.
