@@ -667,6 +667,23 @@ loading() {
 	RANK=0 WORLD_SIZE=1 python3 few.py
 }
 
+@test "Loader: a batch that comes when all was trained begins no epoch, whatever is summed" {
+	need numpy
+	loading
+	$python - <<-'END'
+		from loading import *
+		import itertools, numpy
+		loader = paceline.Loader(DataLoader(Rows(), 8))
+		epochs, source = loader.epochs(1, state={}, sums=3), loader._source
+		late = source._place(paceline.Batch(source, 9, [], 0), None, 0, 50, 50)
+		source._plan = itertools.chain(source._plan, [late])
+		for epoch in epochs:
+		    assert epoch == 0
+		    for rows in loader: paceline.allreduce(numpy.ones(3), loader.batch)
+		assert late.samples == 0
+	END
+}
+
 @test "torch: Loader collates, and refuses what chooses rows by itself" {
 	need torch
 	$python - <<-'END'

@@ -1445,6 +1445,11 @@ class _Arrays:
     def __init__(self, source: Batches, floats: int) -> None:
         self._floats, self._sums = floats, _summing(source, floats)
 
+    def nothing(self) -> Any:
+        import numpy
+
+        return numpy.zeros(self._floats, numpy.float32)
+
     def sum(self, batch: Batch, arrays: Any) -> Any:
         import numpy
 
@@ -1552,6 +1557,9 @@ class _Gradients:
         while self._announced < len(self._copies) and all(copy.query() for copy in self._copies[self._announced]):
             self._sums.final(*self._buckets[self._announced])
             self._announced += 1
+
+    def nothing(self) -> None:
+        return None
 
     def begin_anew(self) -> None:
         """The gradients that were made so far don't count."""
@@ -1814,7 +1822,7 @@ class Loader:
                     return
                 if self._turn.samples_done >= source._all > 0:  # a rank died when all was trained: no epoch begins
                     if source._sums is not None:
-                        self._turn.sum()
+                        _sum(self._turn, None, source._sums.nothing())
                     continue
                 self._is_over = False
                 yield self._turn.samples_done // source._rows if source._rows else 0
