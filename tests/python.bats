@@ -667,19 +667,21 @@ loading() {
 	RANK=0 WORLD_SIZE=1 python3 few.py
 }
 
-@test "Loader: a batch that comes when all was trained begins no epoch, whatever is summed" {
+@test "Loader with sums=N: a single row comes once; a batch that comes when all was trained begins no epoch" {
 	need numpy
 	loading
 	$python - <<-'END'
 		from loading import *
 		import itertools, numpy
-		loader = paceline.Loader(DataLoader(Rows(), 8))
+		loader = paceline.Loader(DataLoader(Rows(), 7))
 		epochs, source = loader.epochs(1, state={}, sums=3), loader._source
 		late = source._place(paceline.Batch(source, 9, [], 0), None, 0, 50, 50)
 		source._plan = itertools.chain(source._plan, [late])
 		for epoch in epochs:
 		    assert epoch == 0
-		    for rows in loader: paceline.allreduce(numpy.ones(3), loader.batch)
+		    for rows in loader:
+		        assert rows == loader.batch.rows
+		        paceline.allreduce(numpy.ones(3), loader.batch)
 		assert late.samples == 0
 	END
 }

@@ -1856,9 +1856,10 @@ class Loader:
         return ProcessPoolExecutor(workers, get_context("fork"), _reader, given)
 
     def _data(self, batch: Batch) -> Any:
+        assert self._source is not None
         rows = batch.rows or [0]
-        if len(rows) == 1 and self._loader.batch_size > 1:  # the mean is the same, and BatchNorm refuses one row
-            rows = rows * 2
+        if len(rows) == 1 and self._loader.batch_size > 1 and not isinstance(self._source._sums, _Arrays):
+            rows = rows * 2  # the mean is the same, and BatchNorm refuses one row
         if self._pool is None:
             return self._loader.collate_fn([self._loader.dataset[row] for row in rows])
         self._read([row for row in rows if row not in self._coming])
