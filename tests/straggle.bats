@@ -263,6 +263,8 @@ on at=5 id=w0 speed=75" ]
 	run -65 "$usage" alibaba </dev/null
 	run -65 "$usage" alibaba < <(head -c 100000 /dev/urandom)
 	run -64 "$usage" alibaba processors=4 </dev/null
+	run -64 "$usage" machine </dev/null
+	run -64 "$usage" alibaba speed=fast </dev/null
 	run -0 "$usage" alibaba speed=200 <"$PACELINE_ROOT/scripts/examples/machine-usage.csv"
 	[ "${#lines[@]}" -gt 40 ]
 }
