@@ -210,7 +210,8 @@ static double sum_samples(const struct sums *s)
 
 /* By how many seconds this window would be shorter if a suspect were as fast as the others: those
  * would not have waited for it (two that are slow alike spare nothing each), and where nobody waits,
- * the samples would have taken less time at the speed of all. */
+ * the samples would have taken less time at the speed of all. One that trains alone, or a host that
+ * has all workers, has no others. */
 static void spare_window(const struct sums *s, struct suspect *suspect, const size_t *number,
 			 double done, double all, double median)
 {
@@ -234,8 +235,8 @@ static void spare_window(const struct sums *s, struct suspect *suspect, const si
 			least = suspect[critical = i].least;
 		} else
 			second = fmin(second, suspect[i].least);
-	for (size_t i = 0; i < s->workers; i++) {
-		double waits = i == critical && !isinf(second) ? second - least : 0;
+	for (size_t i = 0; i < s->workers && !isinf(second); i++) {
+		double waits = i == critical ? second - least : 0;
 		suspect[i].spared += fmax(waits, done / all - done / (all + suspect[i].missing));
 	}
 }

@@ -19,7 +19,7 @@ static const double verdict_least[VERDICTS] = {
 	[VERDICT_RESTARTS] = 0.1, [VERDICT_STOOD] = 0.1,      [VERDICT_CHECKPOINTS] = 0.1,
 	[VERDICT_MEETING] = 0.25, [VERDICT_AROUND] = 0.5};
 
-/* The host whose bytes took longest beyond the median link's time; at most what was waited. */
+/* The host whose bytes took longest beyond the median link's time; at most all of the training. */
 static const char *slow_link(const struct account *a, const struct cost *c, double *seconds)
 {
 	const char *host = "";

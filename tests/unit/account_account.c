@@ -418,15 +418,15 @@ static void without_measurements_there_are_only_phases(void **state)
 /* ---- machine or job ---- */
 
 /* Four workers for 100 s, an iteration a second: time() says which part of it worker i takes for its
- * 100 samples; then it waits, if there is a barrier. The last two are on another host. */
-static struct verdict judge(double (*time)(int i, double at), int barrier)
+ * 100 samples; then it waits, if there is a barrier. */
+static struct verdict judge_on(int workers_a_host, double (*time)(int i, double at), int barrier)
 {
 	static struct cost c;
 	double sum[4] = {0}, wait[4] = {0};
 	begin(1000);
 	for (int i = 0; i < 4; i++)
 		for (int k = 0; k < 2; k++)
-			take("event role=worker id=w%d host=h%d kind=%s life=0 at=1010", i, i / 2,
+			take("event role=worker id=w%d host=h%d kind=%s life=0 at=1010", i, i / workers_a_host,
 			     k ? "ready" : "start");
 	for (double at = 1011; at <= 1110; at++)
 		for (int i = 0; i < 4; i++) {
@@ -441,6 +441,11 @@ static struct verdict judge(double (*time)(int i, double at), int barrier)
 	assert_int_equal(cost_of(a, &c, &err), 0);
 	near(sum_of(&c), c.seconds);
 	return verdict_of(a, &c);
+}
+
+static struct verdict judge(double (*time)(int i, double at), int barrier)
+{
+	return judge_on(2, time, barrier);
 }
 
 static double one_is_slow(int i, double at)
@@ -487,6 +492,22 @@ static void two_on_a_slow_host_are_the_hosts_fault(void **state)
 	assert_int_equal(v.kind, VERDICT_HOST);
 	assert_string_equal(v.id, "h1");
 	near(v.seconds, 75);
+}
+
+static void without_a_barrier_it_is_the_hosts_fault_too(void **state)
+{
+	(void)state;
+	struct verdict v = judge(a_host_is_slow, 0);
+	assert_int_equal(v.kind, VERDICT_HOST);
+	assert_string_equal(v.id, "h1");
+}
+
+static void a_host_of_all_workers_is_no_slow_one(void **state)
+{
+	(void)state;
+	struct verdict v = judge_on(4, a_host_is_slow, 0);
+	assert_int_equal(v.kind, VERDICT_WORKER);
+	assert_string_equal(v.id, "w2");
 }
 
 /* One on each host; or another one in each iteration. */
@@ -630,6 +651,8 @@ int main(void)
 		TEST(the_one_for_which_others_wait_costs_that_time),
 		TEST(without_a_barrier_a_slow_one_costs_what_it_lacks),
 		TEST(two_on_a_slow_host_are_the_hosts_fault),
+		TEST(without_a_barrier_it_is_the_hosts_fault_too),
+		TEST(a_host_of_all_workers_is_no_slow_one),
 		TEST(where_several_are_slow_it_is_no_single_machine),
 		TEST(where_all_are_alike_it_is_the_job),
 		TEST(waiting_for_one_that_starts_is_no_straggler),
