@@ -2,6 +2,7 @@
 #include "cmd/trainctl/report.h"
 
 #include "base/human.h"
+#include "base/reals.h"
 #include "base/utf8.h"
 #include "base/words.h"
 #include "record/record.h"
@@ -66,12 +67,6 @@ static double evidence_value(const struct report_node *n, const struct evidence_
 	return each > 0 ? kind->seconds(&n->did) / each : NAN;
 }
 
-static int evidence_order(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static struct evidence evidence_of(const struct report_nodes *all, const struct evidence_kind *kind,
 				   int of_sample)
 {
@@ -92,7 +87,7 @@ static struct evidence evidence_of(const struct report_nodes *all, const struct 
 	if (known < 2 || !(e.worst > 0))
 		e.node = NULL;
 	else {
-		qsort(value, known, sizeof *value, evidence_order);
+		reals_sort(value, known);
 		e.median = value[(known - 1) / 2];
 	}
 	free(value);
