@@ -261,6 +261,11 @@ turned() {
 	sed -i '/id=w1 /d; s/w0;id/w0/' state/job.log
 	report --text | grep -q '^ *Verdict   job, no machine: all workers are alike, and busy; training'
 	report --text | grep -q '^ *Next   WORKERS=4$'
+	# Alike, and a quarter of each batch goes into getting rows.
+	sed -i 's/comm-sum=[^ ]*/comm-sum=0/' state/job.log
+	report --text >text
+	grep -q '^ *Verdict   job, no machine: workers wait for shards and rows; it cost 25 s' text
+	grep -q '^ *Next   trainctl logs -j uneven$' text
 }
 
 @test "records on a pipe, words on a terminal; each where it is asked for" {

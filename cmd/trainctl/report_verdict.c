@@ -234,7 +234,6 @@ static void verdict_next(const struct report *p, const struct report_nodes *all,
 {
 	const struct account *a = p->a;
 	struct account_point did = all_workers(all);
-	const double *of = p->cost.of;
 	char id[WORDS_QUOTED(OPTION_ID_MAX)], job[WORDS_QUOTED(OPTION_ID_MAX)];
 	int runs = strcmp(a->state, "unfinished") == 0;
 	int decides = strcmp(a->solution, "none") != 0 && strcmp(a->solution, "even") != 0;
@@ -253,8 +252,8 @@ static void verdict_next(const struct report *p, const struct report_nodes *all,
 		snprintf(out, max, "BAD_HOSTS=test:on");
 	else if (v->kind == VERDICT_SERVER)
 		snprintf(out, max, "REBALANCE=on");
-	else if (v->kind == VERDICT_DATA)
-		snprintf(out, max, of[COST_OTHER] > p->cost.rows ? "WORKERS=ahead:8" : "FORMAT=cache:on");
+	else if (v->kind == VERDICT_DATA && p->cost.of[COST_OTHER] > p->cost.rows)
+		snprintf(out, max, "WORKERS=ahead:8");
 	else if (v->kind == VERDICT_CHECKPOINTS) /* what they cost falls with their number */
 		snprintf(out, max, "CHECKPOINT=%.0f",
 			 ceil(CHEAP * v->seconds / p->cost.seconds * p->cost.training /
