@@ -357,6 +357,10 @@ static void a_slower_server_is_a_straggler(void **state)
 	near(c.of[COST_BARRIER], 25);
 	near(sum_of(&c), c.seconds);
 	near(c.busy, c.seconds - 25);
+	struct verdict v = verdict_of(a, &c);
+	assert_int_equal(v.kind, VERDICT_SERVER);
+	assert_string_equal(v.id, "ps1");
+	near(v.seconds, 25);
 }
 
 static void what_does_not_count_was_thrown_away(void **state)
@@ -417,6 +421,8 @@ static void without_measurements_there_are_only_phases(void **state)
 
 /* ---- machine or job ---- */
 
+static double link_cost; /* seconds, of h1 */
+
 /* Four workers for 100 s, an iteration a second: time() says which part of it worker i takes for its
  * 100 samples; then it waits, if there is a barrier. */
 static struct verdict judge_on(int workers_a_host, double (*time)(int i, double at), int barrier)
@@ -436,6 +442,7 @@ static struct verdict judge_on(int workers_a_host, double (*time)(int i, double 
 			double batches = barrier ? at - 1010 : (at - 1010) / time(i, at);
 			series(id, batches, 100 * batches, sum[i], wait[i], at);
 		}
+	take("link host=h1 out=1 in=2 median=2 out-cost=%g in-cost=0 at=1110", link_cost);
 	take("phase name=stopping at=1110");
 	account_end(a);
 	assert_int_equal(cost_of(a, &c, &err), 0);
@@ -460,6 +467,19 @@ static void the_one_for_which_others_wait_costs_that_time(void **state)
 	assert_int_equal(v.kind, VERDICT_WORKER);
 	assert_true(v.machine);
 	assert_string_equal(v.id, "w2");
+	near(v.seconds, 0.75 * 50);
+}
+
+/* A slow link makes its host's worker slow. */
+static void where_the_link_is_most_of_it_the_link_is_told(void **state)
+{
+	(void)state;
+	link_cost = 20;
+	struct verdict v = judge(one_is_slow, 1);
+	link_cost = 0;
+	assert_int_equal(v.kind, VERDICT_LINK);
+	assert_true(v.machine);
+	assert_string_equal(v.id, "h1");
 	near(v.seconds, 0.75 * 50);
 }
 
@@ -650,6 +670,7 @@ int main(void)
 		TEST(a_slow_link_is_in_collectives_and_no_straggler),
 		TEST(the_one_for_which_others_wait_costs_that_time),
 		TEST(without_a_barrier_a_slow_one_costs_what_it_lacks),
+		TEST(where_the_link_is_most_of_it_the_link_is_told),
 		TEST(two_on_a_slow_host_are_the_hosts_fault),
 		TEST(without_a_barrier_it_is_the_hosts_fault_too),
 		TEST(a_host_of_all_workers_is_no_slow_one),
