@@ -513,6 +513,7 @@ speed.png" ]
 
 @test "a log as a trace for Chrome: rows, states, decisions, where batches spend their time" {
 	made
+	printf '%s\n' 'checkpoint stall=0.5 at=1111' 'checkpoint stall=long at=never' >>state/job.log
 	printf 'phase name=las\0\0' >>state/job.log # as a host that lost its power leaves it
 	"$PACELINE_ROOT/scripts/examples/chrome-trace" <state/job.log >trace.json 2>err
 	python3 - trace.json <<-'E'
@@ -523,7 +524,7 @@ speed.png" ]
 		assert (rows["job"], "running", 10e6, 100e6) in spans, spans
 		assert (rows["w1"], "up", 10e6, 90e6) in spans, spans
 		assert (rows["w1"], "down", 100e6, 0) in spans, spans
-		assert [(e["name"], e["ts"]) for e in events if e["ph"] == "i"] == [("adjust-bs", 60e6)] * 2
+		assert [(e["name"], e["ts"]) for e in events if e["ph"] == "i"] == [("adjust-bs", 60e6)] * 2 + [("checkpoint", 111e6)] * 2
 		counter = [e["args"] for e in events if e["ph"] == "C" and e["name"] == "w1 ms a batch"]
 		assert counter[1] == {"computing": 187.5, "communicating": 62.5, "waiting": 750}, counter[1]
 	E
