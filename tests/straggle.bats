@@ -258,6 +258,9 @@ on at=300 id=w0 speed=100" ]
 	run -0 "$usage" machine=host time=t cpu=used full=1 from=5 < <(printf '%s\n' t,used,host 0,0.5,a 10,0.25,a)
 	[ "$output" = "on at=0 id=w0 speed=50
 on at=5 id=w0 speed=75" ]
+	run -0 "$usage" machine=host time=t cpu='of all' < <(printf '%s\n' 't, of all, host' '0, 25, rack 1' '10, 50, rack 2')
+	[ "$output" = "on at=0 id=w0 speed=75
+on at=10 id=w1 speed=50" ]
 	run -65 "$usage" machine=host time=t cpu=load < <(printf '%s\n' t,used,host 0,0.5,a)
 	[[ $output == *"no column load"* ]]
 	run -65 "$usage" alibaba </dev/null
