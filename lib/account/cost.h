@@ -15,7 +15,8 @@
  * Not all waiting is for slower workers: even the slowest worker waits for the servers and the
  * commit.  The wait per batch of the worker that waits least is the cost of the barrier.  The part
  * of it by which the slowest server took longer than the median server is the cost of a slow
- * server.  While a worker starts or is down, waiting for it is part of that.  Trainers that share gradients wait for each other inside their collectives: there, too,
+ * server.  Waiting for a worker that starts, or is down, is part of what its start or its being down
+ * costs.  Trainers that share gradients wait for each other inside their collectives: there, too,
  * the shortest time that any trainer spends in them is their cost, and the rest is waiting for
  * slower trainers.
  *
