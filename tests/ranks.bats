@@ -127,6 +127,12 @@ alike() {
 	alike first.out w0
 }
 
+@test "ranks: rows on which each of them fails: the job ends" {
+	ranks_job WORKERS=2 "TRAINER='cd $T/counts && python3 $BATS_TEST_DIRNAME/counting-trainer.py 300 0.03 || exit 65'"
+	run -65 trainctl run job.env --run-dir run
+	[ "$(logged '^rollback ')" -eq 0 ]
+}
+
 # solved SOLUTION...: each with a job of four, one of which takes 5 ms more for each row: it acts, and all are alike. It
 # restarts nobody: a rank that is on its way back when it is enough has no counts at the end.
 solved() {

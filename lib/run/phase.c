@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #define STEPS_MAX 64      /* phases passed before others get to run */
+#define ALONE_SECONDS 5.0 /* for a checkpoint under way, although all who could save have ended */
 #define ROOM_SECONDS 3.0  /* a job that is to stop does not wait longer for room */
 
 void sup_kick(struct supervisor *s)
@@ -432,11 +433,13 @@ static void step_winding(struct supervisor *s)
 }
 
 /* Nobody is left that could save: ranks whose gradients are summed have all ended, as when a whole
- * allocation is told to go. */
+ * allocation is told to go. The lead may still wait for them: it can't know that nobody starts one. */
 static int saves_no_more(struct supervisor *s)
 {
-	if (!job_kind(s->job)->sums || s->checkpoint.made != s->phases.cuts_before ||
-	    phase_all_run(s) || sup_turn_is(s, TURN_CUT))
+	if (!job_kind(s->job)->sums || s->checkpoint.made != s->phases.cuts_before || phase_all_run(s))
+		return 0;
+	if (sup_turn_is(s, TURN_CUT) &&
+	    !(sup_is_cut_short(s) && clock_mono() - s->phases.entered >= ALONE_SECONDS))
 		return 0;
 	if (sup_is_cut_short(s))
 		sup_stop_without(s, "no trainer is left for a last checkpoint");
