@@ -210,7 +210,7 @@ advised() { # JOB-FIELDS RECORD...
 	printf 'job workers=200 samples=100000000000 batch=20000 sync=bsp\ncost sample=0.001\n' >c
 	for signal in INT TERM; do
 		start sim bash -c 'exec trainsim <c >log'
-		until [ -s log ]; do sleep 0.05; done
+		wait_for "grep -q \"^row .*iteration=[1-9]\" log"
 		kill -$signal "$PID"
 		wait "$PID"
 		tail -n 1 log >last
