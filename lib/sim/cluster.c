@@ -157,16 +157,23 @@ static struct sim_node *node_named(struct sim *s, const struct record *r, struct
 	return n;
 }
 
+static int cluster_read_from(struct sim *s, const struct record *r, struct sim_from *from,
+			     struct error *err)
+{
+	const struct sim_node *n = node_named(s, r, err);
+	if (!n)
+		return -1;
+	from->node = (uint32_t)(n - s->node);
+	return record_real_opt(r, "at", 0, SIM_SECONDS_MAX, &from->at, err);
+}
+
 static int cluster_add_node(struct sim *s, const struct record *r, struct error *err)
 {
 	struct sim_drag d = {0};
-	const struct sim_node *n = node_named(s, r, err);
-	if (!n || record_real_opt(r, "at", 0, SIM_SECONDS_MAX, &d.at, err) != 0 ||
-	    drag_fields(r, &d.drag, err) != 0)
+	if (cluster_read_from(s, r, &d.from, err) != 0 || drag_fields(r, &d.drag, err) != 0)
 		return -1;
 	if (GROW(s->drag, s->drag_room, s->drags + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	d.node = (uint32_t)(n - s->node);
 	s->drag[s->drags++] = d;
 	return 0;
 }
@@ -174,13 +181,11 @@ static int cluster_add_node(struct sim *s, const struct record *r, struct error 
 static int cluster_add_link(struct sim *s, const struct record *r, struct error *err)
 {
 	struct sim_link l = {0};
-	const struct sim_node *n = node_named(s, r, err);
-	if (!n || record_real_opt(r, "at", 0, SIM_SECONDS_MAX, &l.at, err) != 0 ||
+	if (cluster_read_from(s, r, &l.from, err) != 0 ||
 	    record_real(r, "rate", 1e-3, 1e15, &l.rate, err) != 0)
 		return -1;
 	if (GROW(s->link, s->link_room, s->links + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	l.node = (uint32_t)(n - s->node);
 	s->link[s->links++] = l;
 	return 0;
 }
@@ -260,39 +265,29 @@ int sim_add(struct sim *s, const struct record *r, struct error *err)
 
 /* ---- all is known ---- */
 
-static int drag_order(const void *a, const void *b)
+/* Each of the records begins with it. */
+static int from_order(const void *a, const void *b)
 {
-	const struct sim_drag *x = a, *y = b;
+	const struct sim_from *x = a, *y = b;
 	if (x->node != y->node)
 		return x->node < y->node ? -1 : 1;
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static void cluster_drags(struct sim *s)
+/* Each node gets its own records, in their order. */
+static void cluster_share_out(struct sim *s)
 {
 	if (s->drags > 0)
-		qsort(s->drag, s->drags, sizeof *s->drag, drag_order);
+		qsort(s->drag, s->drags, sizeof *s->drag, from_order);
+	if (s->links > 0)
+		qsort(s->link, s->links, sizeof *s->link, from_order);
 	for (size_t i = 0; i < s->drags; i++) {
-		struct sim_node *n = &s->node[s->drag[i].node];
+		struct sim_node *n = &s->node[s->drag[i].from.node];
 		if (n->drags++ == 0)
 			n->drag = &s->drag[i];
 	}
-}
-
-static int link_order(const void *a, const void *b)
-{
-	const struct sim_link *x = a, *y = b;
-	if (x->node != y->node)
-		return x->node < y->node ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
-}
-
-static void cluster_links(struct sim *s)
-{
-	if (s->links > 0)
-		qsort(s->link, s->links, sizeof *s->link, link_order);
 	for (size_t i = 0; i < s->links; i++) {
-		struct sim_node *n = &s->node[s->link[i].node];
+		struct sim_node *n = &s->node[s->link[i].from.node];
 		if (n->links++ == 0)
 			n->link = &s->link[i];
 	}
@@ -316,8 +311,7 @@ int cluster_ready(struct sim *s, struct error *err)
 {
 	if (s->nodes == 0)
 		return error_set(err, ERROR_DATA, NULL, "no job record");
-	cluster_drags(s);
-	cluster_links(s);
+	cluster_share_out(s);
 	cluster_slots(s);
 	return 0;
 }
@@ -339,7 +333,7 @@ struct drag cluster_drag(struct sim *s, struct sim_node *n)
 {
 	struct drag d = {0};
 	size_t slot = n->life_slot && n->slot_life == n->life ? n->life_slot : n->slot;
-	while (n->drag_at < n->drags && n->drag[n->drag_at].at <= s->now)
+	while (n->drag_at < n->drags && n->drag[n->drag_at].from.at <= s->now)
 		n->drag_at++;
 	if (n->drag_at > 0)
 		d = n->drag[n->drag_at - 1].drag;

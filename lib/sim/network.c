@@ -9,7 +9,7 @@ double network_over(const struct sim_node *n, double from, double bytes)
 	size_t low = 0, high = n->links;
 	while (low < high) { /* the first record behind `from` */
 		size_t middle = low + (high - low) / 2;
-		if (n->link[middle].at <= from)
+		if (n->link[middle].from.at <= from)
 			low = middle + 1;
 		else
 			high = middle;
@@ -17,11 +17,11 @@ double network_over(const struct sim_node *n, double from, double bytes)
 	if (low == 0)
 		return from;
 	for (; low < n->links; low++) {
-		double rate = n->link[low - 1].rate, most = (n->link[low].at - from) * rate;
+		double rate = n->link[low - 1].rate, most = (n->link[low].from.at - from) * rate;
 		if (bytes <= most)
 			break;
 		bytes -= most;
-		from = n->link[low].at;
+		from = n->link[low].from.at;
 	}
 	return from + bytes / n->link[low - 1].rate;
 }
@@ -45,8 +45,8 @@ double network_exchange(struct sim *s, const struct sim_node *n, double from)
 double network_sum(const struct sim *s)
 {
 	double hosts = (double)s->job.hosts, end = s->now;
-	for (size_t i = 0; i < s->links; i += s->node[s->link[i].node].links)
-		end = fmax(end, network_over(&s->node[s->link[i].node], s->now,
+	for (size_t i = 0; i < s->links; i += s->node[s->link[i].from.node].links)
+		end = fmax(end, network_over(&s->node[s->link[i].from.node], s->now,
 					     2 * (hosts - 1) / hosts * s->job.bytes));
 	return end;
 }

@@ -25,17 +25,21 @@
 #define SIM_SECONDS_MAX 1e12
 #define SIM_EVERY_MIN 1e-3 /* between two decisions, two checkpoints: else time stands still */
 
-/* From `at` on. */
-struct sim_drag {
+/* From when on a record holds for a node: until its next one. */
+struct sim_from {
 	double at;
 	uint32_t node;
+};
+
+struct sim_drag {
+	struct sim_from from;
 	struct drag drag;
 };
 
-/* From `at` on a node's link carries so many bytes a second, before its first record any number. */
+/* A node's link carries so many bytes a second, before its first record any number. */
 struct sim_link {
-	double at, rate;
-	uint32_t node;
+	struct sim_from from;
+	double rate;
 };
 
 enum sim_happens { HAPPENS_KILL, HAPPENS_JOIN, HAPPENS_LEAVE, HAPPENS_STOP, HAPPENS_GO_ON };
@@ -118,9 +122,9 @@ struct sim {
 	struct sim_options options;
 	struct sim_job job;
 	struct sim_cost cost;
-	struct sim_drag *drag;
+	struct sim_drag *drag; /* by node and time */
 	size_t drags, drag_room;
-	struct sim_link *link; /* by node and time */
+	struct sim_link *link; /* likewise */
 	size_t links, link_room;
 	struct sim_happening *happening;
 	size_t happenings, happening_room;
