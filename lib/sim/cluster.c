@@ -146,6 +146,11 @@ static int cluster_add_job(struct sim *s, const struct record *r, struct error *
 	return -1;
 }
 
+static int cluster_add_cost(struct sim *s, const struct record *r, struct error *err)
+{
+	return fields_read(cost_fields, r, &s->cost, err);
+}
+
 static struct sim_node *node_named(struct sim *s, const struct record *r, struct error *err)
 {
 	const char *id;
@@ -216,17 +221,6 @@ static int cluster_add_event(struct sim *s, const struct record *r, struct error
 	return 0;
 }
 
-static const char *const pattern_names[] = {"transient", "persistent", "server", "device", "replay",
-					    NULL};
-
-static int is_pattern(const struct record *r)
-{
-	for (size_t i = 0; pattern_names[i]; i++)
-		if (record_is(r, pattern_names[i]))
-			return 1;
-	return 0;
-}
-
 /* As straggle(1) has it on its command line: a name and KEY=VALUE words. */
 static int cluster_add_pattern(struct sim *s, const struct record *r, struct error *err)
 {
@@ -245,22 +239,26 @@ static int cluster_add_pattern(struct sim *s, const struct record *r, struct err
 	return result;
 }
 
+static const struct {
+	const char *type;
+	int (*add)(struct sim *s, const struct record *r, struct error *err);
+} cluster_records[] = {{"job", cluster_add_job}, {"cost", cluster_add_cost},
+		       {"node", cluster_add_node}, {"link", cluster_add_link},
+		       {"event", cluster_add_event}, {"transient", cluster_add_pattern},
+		       {"persistent", cluster_add_pattern}, {"server", cluster_add_pattern},
+		       {"device", cluster_add_pattern}, {"replay", cluster_add_pattern},
+		       {0}};
+
 int sim_add(struct sim *s, const struct record *r, struct error *err)
 {
-	int is_job = record_is(r, "job"), is_cost = record_is(r, "cost");
-	int is_node = record_is(r, "node"), is_event = record_is(r, "event");
-	int is_link = record_is(r, "link");
-	if (!is_job && !is_cost && !is_node && !is_event && !is_link && !is_pattern(r))
+	size_t i = 0;
+	while (cluster_records[i].type && !record_is(r, cluster_records[i].type))
+		i++;
+	if (!cluster_records[i].type)
 		return 1;
-	if (is_job)
-		return cluster_add_job(s, r, err);
-	if (s->nodes == 0)
+	if (s->nodes == 0 && cluster_records[i].add != cluster_add_job)
 		return error_set(err, ERROR_DATA, NULL, "%.40s: a job record must come first", r->type);
-	return is_cost    ? fields_read(cost_fields, r, &s->cost, err)
-	       : is_node  ? cluster_add_node(s, r, err)
-	       : is_link  ? cluster_add_link(s, r, err)
-	       : is_event ? cluster_add_event(s, r, err)
-			  : cluster_add_pattern(s, r, err);
+	return cluster_records[i].add(s, r, err);
 }
 
 /* ---- all is known ---- */
