@@ -12,17 +12,18 @@
 #include <stdint.h>
 
 enum event_kind {
-	EVENT_START,   /* node: its process is there */
-	EVENT_NEXT,    /* node: it has its answer */
-	EVENT_PULLED,  /* node: computes from now on */
-	EVENT_COMPUTED, /* node: its push begins, over links */
-	EVENT_PUSHED,  /* node: its push is at the lead */
 	EVENT_SUMMED,  /* all replicas have the sum */
 	EVENT_SETTLED, /* shardd has carried out the settle */
 	EVENT_HAPPENS, /* node: the number of an event of the cluster */
 	EVENT_BEGIN,   /* the lead waits no longer for workers that it expects */
+	/* a node's, up to EVENT_ASK */
+	EVENT_START,   /* its process is there */
+	EVENT_NEXT,    /* it has its answer */
+	EVENT_PULLED,  /* computes from now on */
+	EVENT_COMPUTED, /* its push begins, over links */
+	EVENT_PUSHED,  /* its push is at the lead */
 	/* these come again and again, also if nothing else happens any more */
-	EVENT_ASK,     /* node: it asks shardd again */
+	EVENT_ASK,     /* it asks shardd again */
 	EVENT_SAVED,   /* a checkpoint is written */
 	EVENT_SAVE,    /* one is due */
 	EVENT_LOOK,    /* the supervisor looks at the monitor */

@@ -113,7 +113,10 @@ static void sim_begin(struct sim *s)
 static void sim_handle(struct sim *s, const struct event *e)
 {
 	struct sim_node *n = &s->node[e->node];
-	switch (e->kind) {
+	if (e->kind >= EVENT_START && e->kind <= EVENT_ASK &&
+	    (e->life != n->life || worker_is_held_up(s, n, e)))
+		return;
+	switch ((enum event_kind)e->kind) {
 	case EVENT_HAPPENS:
 		control_happens(s, &s->happening[e->node]);
 		return;
@@ -143,28 +146,24 @@ static void sim_handle(struct sim *s, const struct event *e)
 		leading_obey(s);
 		return;
 	case EVENT_START:
-	case EVENT_NEXT:
-	case EVENT_ASK:
-	case EVENT_PULLED:
-	case EVENT_COMPUTED:
-	case EVENT_PUSHED:
-		break;
-	}
-	if (e->life != n->life || worker_is_held_up(s, n, e))
-		return;
-	switch (e->kind) {
-	case EVENT_START:
 		if (n->role == NODE_SERVER)
 			control_server_started(s, n);
 		else
 			worker_start(s, n);
-		break;
+		return;
 	case EVENT_NEXT:
-	case EVENT_ASK: worker_next(s, n); break;
-	case EVENT_PULLED: worker_pulled(s, n); break;
-	case EVENT_COMPUTED: worker_computed(s, n); break;
-	case EVENT_PUSHED: worker_pushed(s, n); break;
-	default: break;
+	case EVENT_ASK:
+		worker_next(s, n);
+		return;
+	case EVENT_PULLED:
+		worker_pulled(s, n);
+		return;
+	case EVENT_COMPUTED:
+		worker_computed(s, n);
+		return;
+	case EVENT_PUSHED:
+		worker_pushed(s, n);
+		return;
 	}
 }
 
