@@ -117,8 +117,7 @@ void control_series(struct sim *s)
 			sim_fail(s, &err);
 		control_row(s);
 	}
-	if (!s->is_over)
-		sim_plan(s, s->now + series_seconds(s->now, s->nodes), EVENT_SERIES, NULL);
+	sim_plan(s, s->now + series_seconds(s->now, s->nodes), EVENT_SERIES, NULL);
 }
 
 /* ---- a decision ---- */
@@ -168,7 +167,7 @@ static void look_add_facts(struct look *l)
 static int control_all_reported(const struct sim *s)
 {
 	for (size_t i = 0; i < s->workers; i++)
-		if (s->node[i].state != SIM_DONE && s->node[i].tally.total == 0)
+		if (s->node[i].tally.total == 0)
 			return 0;
 	return 1;
 }
@@ -260,8 +259,6 @@ static void decide(struct sim *s, struct look *l)
 void control_look(struct sim *s)
 {
 	struct look l = {.sim = s};
-	if (s->is_over)
-		return;
 	double every = s->job.every;
 	if (!facts_may_decide(s->decided_at, s->now, every, s->has_decided, control_all_reported(s))) {
 		sim_plan(s, fmin(s->now + FIRST_SECONDS, s->decided_at + every), EVENT_LOOK, NULL);

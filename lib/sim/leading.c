@@ -101,7 +101,7 @@ void leading_summed(struct sim *s, uint32_t round)
 		const struct order_member *m = &s->member[i];
 		const struct sim_node *n = sim_find(s, m->worker);
 		gate_summed_of(s->gate, strtoull(m->replica + 1, NULL, 10), s->round, m->worker,
-			       m->generation, n->sequence, n->count);
+			       m->generation, n->sequence, n->batch.samples);
 	}
 	for (size_t i = 0; i < s->job.hosts; i++)
 		gate_summed(s->gate, i, s->round, 0);
@@ -156,20 +156,17 @@ static void settle(struct sim *s, const struct gate_effect *e)
 						   .length = l->range.length};
 	}
 	s->ranges = e->lines;
-	s->number = e->number;
-	s->settle_iteration = e->iteration;
-	s->is_whole = e->whole;
+	s->settlement = (struct queue_settlement){.number = e->number, .iteration = e->iteration,
+						  .incarnation = 1, .is_whole = e->whole};
 	sim_plan(s, s->now + s->cost.commit, EVENT_SETTLED, NULL);
 }
 
 void leading_settled(struct sim *s)
 {
-	struct queue_settlement said = {.number = s->number, .iteration = s->settle_iteration,
-					.incarnation = 1, .is_whole = s->is_whole};
 	struct error err = {0};
 	size_t refusals = 0;
 	queue_clock(s->queue, SIM_EPOCH + s->now, s->now);
-	if (queue_settle(s->queue, &said, s->range, s->ranges, &err) == QUEUE_MEMORY) {
+	if (queue_settle(s->queue, &s->settlement, s->range, s->ranges, &err) == QUEUE_MEMORY) {
 		sim_fail(s, &err);
 		return;
 	}
@@ -182,7 +179,7 @@ void leading_settled(struct sim *s)
 	for (size_t i = 0; i < refusals; i++)
 		fenced[i] = refusal[i].worker;
 	s->last_at = s->now;
-	gate_settled(s->gate, s->number, fenced, refusals);
+	gate_settled(s->gate, s->settlement.number, fenced, refusals);
 	leading_obey(s);
 	free(fenced);
 }

@@ -169,7 +169,7 @@ static void sim_handle(struct sim *s, const struct event *e)
 
 static void sim_end(struct sim *s, struct sim_result *result)
 {
-	s->result.is_done = s->is_over;
+	s->result.is_done = queue_is_over(s->queue);
 	s->result.time = s->now;
 	s->result.jct = s->last_at >= 0 ? s->last_at - s->first_at : 0;
 	*result = s->result;
@@ -177,7 +177,7 @@ static void sim_end(struct sim *s, struct sim_result *result)
 		control_series(s);
 	s->options.is_brief = 0; /* this is what it is for */
 	sim_log(s, RECORD("summary", F("job", (const char *)s->job.id),
-			  F("state", s->is_over ? "done" : "stopped"), F_SECONDS("jct", result->jct),
+			  F("state", result->is_done ? "done" : "stopped"), F_SECONDS("jct", result->jct),
 			  F_SECONDS("time", result->time), F("samples", result->samples),
 			  F("iterations", result->iterations), F("restarts", result->restarts)));
 }
@@ -205,7 +205,7 @@ int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 	if (cluster_ready(s, err) != 0)
 		return -1;
 	sim_begin(s);
-	while (!s->failed && !s->is_over && !sim_is_stopped(s) &&
+	while (!s->failed && !queue_is_over(s->queue) && !sim_is_stopped(s) &&
 	       (got = events_take(&s->events, &e)) > 0) {
 		if (e.at > s->options.until) {
 			s->now = s->options.until;
@@ -219,7 +219,6 @@ int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 		}
 		s->now = e.at;
 		sim_handle(s, &e);
-		s->is_over = queue_is_over(s->queue);
 	}
 	if (got < 0)
 		sim_fail_memory(s);

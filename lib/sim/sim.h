@@ -53,7 +53,6 @@ struct sim_result {
 	double jct;        /* from the first row handed out to the last one done */
 	double time;       /* from the start to the end */
 	uint64_t samples, iterations, restarts;
-	uint64_t batches;  /* events of the simulation that are one worker's batch */
 };
 /* Simulates it; once. -1: ERROR_DATA: the cluster makes no sense; or what `put` said. */
 int sim_run(struct sim *s, struct sim_result *result, struct error *err);

@@ -80,8 +80,7 @@ enum sim_state {
 	SIM_JOINING,
 	SIM_COMPUTING,
 	SIM_PUSHING,   /* to the answer */
-	SIM_LEAVING,
-	SIM_DONE
+	SIM_LEAVING
 };
 
 /* What each batch touches stands first. */
@@ -89,17 +88,17 @@ struct sim_node {
 	enum sim_state state;
 	enum node_role role;
 	uint32_t life;
-	int is_dry, is_over, is_member;
+	int is_member;
 	int is_stopped; /* it lives and does not move */
 	int has_come;   /* its first process was there, or never will be */
 	char id[OPTION_ID_MAX];
 	/* a worker */
 	uint64_t generation, sequence, iteration, size, accum, new_size, new_accum;
-	uint64_t count; /* samples of this batch */
 	struct sim_piece *held;
 	size_t helds, held_room;
 	uint64_t rows_held;
-	double mark, began, computed, pushed_at;
+	double mark; /* when it began to see to its next batch */
+	double computed, pushed_at;
 	double late; /* by so much its own work ends later than planned */
 	struct tally_batch batch;
 	struct tally tally;
@@ -108,10 +107,10 @@ struct sim_node {
 	size_t drags, drag_at;
 	size_t slot, life_slot; /* of the schedule + 1; 0: none */
 	uint32_t slot_life;
-	/* It stands still since then, and what it was to do meanwhile: whether, when, and what. */
+	/* It stands still since then, and what it was to do meanwhile, if anything. */
+	double stopped;
 	int is_due;
-	double stopped, due;
-	enum event_kind due_kind;
+	struct event due;
 	const struct sim_link *link; /* the first of its own; so many */
 	size_t links;
 	double busy_until, port; /* a server; until then its link carries what was asked for before */
@@ -150,8 +149,8 @@ struct sim {
 	/* The settle that is out. */
 	struct queue_range *range;
 	size_t ranges, range_room;
-	uint64_t number, settle_iteration;
-	int is_obeying, is_whole, is_over;
+	struct queue_settlement settlement;
+	int is_obeying;
 	double served_at; /* then the last server is free */
 	size_t to_come;   /* workers whose first process is not there yet */
 	int is_expecting; /* the first worker has come to the lead */

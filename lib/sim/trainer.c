@@ -51,17 +51,12 @@ static unsigned gather(struct sim *s, struct sim_node *n)
 {
 	unsigned waits = 0;
 	uint64_t size = n->size * n->accum, max;
-	n->is_dry = n->is_over = 0;
-	while (!n->is_dry && (max = actions_rows_to_ask(size, s->job.ahead, n->rows_held)) > 0 &&
-	       !s->failed) {
+	while ((max = actions_rows_to_ask(size, s->job.ahead, n->rows_held)) > 0 && !s->failed) {
 		struct queue_change c = {.max = max};
 		waits += n->rows_held < size;
-		enum queue_result result = ask(s, n, "get", &c);
-		if (result == QUEUE_OK)
-			take_piece(s, n, &c.piece);
-		else
-			n->is_dry = 1;
-		n->is_over = result == QUEUE_END;
+		if (ask(s, n, "get", &c) != QUEUE_OK)
+			break;
+		take_piece(s, n, &c.piece);
 	}
 	return waits;
 }
@@ -79,7 +74,7 @@ static uint64_t batch_rows(const struct sim_node *n)
 static size_t take_batch(struct sim_node *n, struct gate_range range[GATE_RANGES_MAX])
 {
 	size_t ranges = 0, used = 0;
-	for (uint64_t left = n->count; left > 0; ranges++) {
+	for (uint64_t left = n->batch.samples; left > 0; ranges++) {
 		struct sim_piece *p = &n->held[used];
 		uint64_t take = p->length < left ? p->length : left;
 		range[ranges] = (struct gate_range){p->id, p->begin, take};
@@ -91,7 +86,7 @@ static size_t take_batch(struct sim_node *n, struct gate_range range[GATE_RANGES
 	n->helds -= used;
 	if (used > 0)
 		memmove(n->held, n->held + used, n->helds * sizeof *n->held);
-	n->rows_held -= n->count;
+	n->rows_held -= n->batch.samples;
 	return ranges;
 }
 
@@ -168,19 +163,16 @@ void worker_next(struct sim *s, struct sim_node *n)
 		return;
 	}
 	if (n->rows_held == 0) {
-		n->state = n->is_over ? SIM_DONE : SIM_IDLE;
-		if (!n->is_over)
-			sim_plan(s, s->now + ASK_AGAIN_SECONDS, EVENT_ASK, n);
+		n->state = SIM_IDLE;
+		sim_plan(s, s->now + ASK_AGAIN_SECONDS, EVENT_ASK, n);
 		return;
 	}
 	if (!n->is_member) {
 		worker_join(s, n);
 		return;
 	}
-	n->count = batch_rows(n);
 	n->state = SIM_COMPUTING;
-	n->began = n->mark;
-	n->batch = (struct tally_batch){.samples = n->count};
+	n->batch = (struct tally_batch){.samples = batch_rows(n)};
 	if (waits * s->cost.rows > 0)
 		sim_plan(s, s->now + waits * s->cost.rows, EVENT_PULLED, n);
 	else
@@ -193,9 +185,9 @@ void worker_pulled(struct sim *s, struct sim_node *n)
 	struct drag drag = cluster_drag(s, n);
 	double served = fmax(s->now, s->served_at);
 	double pulled = network_exchange(s, n, served) + s->cost.pull;
-	double own = s->cost.batch + s->cost.sample * (double)n->count;
-	double elapsed = pulled - n->began - (served - s->now) + own;
-	double computed = pulled + own + drag_pause(&drag, n->count, n->size, elapsed);
+	double own = s->cost.batch + s->cost.sample * (double)n->batch.samples;
+	double elapsed = pulled - n->mark - (served - s->now) + own;
+	double computed = pulled + own + drag_pause(&drag, n->batch.samples, n->size, elapsed);
 	n->batch.wait = served - s->now;
 	n->batch.comm = pulled - served;
 	n->batch.compute = computed - pulled;
@@ -210,7 +202,7 @@ void worker_computed(struct sim *s, struct sim_node *n)
 {
 	n->pushed_at = network_exchange(s, n, n->computed) + s->cost.push;
 	n->batch.comm += n->pushed_at - n->computed;
-	n->batch.time = n->pushed_at - n->began - n->batch.wait;
+	n->batch.time = n->pushed_at - n->mark - n->batch.wait;
 	sim_plan(s, n->pushed_at + s->cost.message, EVENT_PUSHED, n);
 }
 
@@ -220,16 +212,15 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 	struct gate_range range[GATE_RANGES_MAX];
 	struct gate_push push = {.sequence = ++n->sequence,
 				 .iteration = n->iteration,
-				 .count = n->count,
+				 .count = n->batch.samples,
 				 .size = n->size * n->accum,
 				 .pulled = GATE_PULLED_UNKNOWN,
 				 .loss = 0,
 				 .range = range,
 				 .ranges = take_batch(n, range),
-				 .speed = n->batch.time > 0 ? (double)n->count / n->batch.time : 0,
+				 .speed = n->batch.time > 0 ? (double)n->batch.samples / n->batch.time : 0,
 				 .time = n->batch.time,
 				 .most = cluster_drag(s, n).memory};
-	s->result.batches++;
 	n->state = SIM_PUSHING;
 	gate_push(s->gate, &who, &push);
 	leading_obey(s);
@@ -269,7 +260,7 @@ static void refused(struct sim *s, struct sim_node *n)
 /* The lead's answer is on its way; it is there after `message`. */
 void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e)
 {
-	if (e->token != who_of(s, n).token || n->state == SIM_OFF || n->state == SIM_DONE)
+	if (e->token != who_of(s, n).token || n->state == SIM_OFF)
 		return;
 	if (!e->ok && n->state != SIM_LEAVING) {
 		refused(s, n);
@@ -345,9 +336,8 @@ void worker_goes_on(struct sim *s, struct sim_node *n)
 		return;
 	n->is_stopped = 0;
 	n->late += n->state == SIM_COMPUTING || n->state == SIM_STARTING ? stood : 0;
-	struct event due = {.at = n->due, .kind = n->due_kind};
-	if (n->is_due && (!is_work(due.kind) || !worker_is_held_up(s, n, &due)))
-		sim_plan(s, s->now, due.kind, n);
+	if (n->is_due && (!is_work(n->due.kind) || !worker_is_held_up(s, n, &n->due)))
+		sim_plan(s, s->now, n->due.kind, n);
 	n->is_due = 0;
 }
 
@@ -355,8 +345,7 @@ int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e)
 {
 	if (n->is_stopped) {
 		n->is_due = 1;
-		n->due = e->at;
-		n->due_kind = e->kind;
+		n->due = *e;
 		return 1;
 	}
 	double late = is_work(e->kind) ? n->late : 0;
