@@ -172,6 +172,13 @@ static int control_all_reported(const struct sim *s)
 	return 1;
 }
 
+void control_start(struct sim *s, struct sim_node *n, const char *kind, double after)
+{
+	control_event(s, n, kind);
+	n->state = SIM_STARTING;
+	sim_plan(s, s->now + s->cost.start + after, EVENT_START, n);
+}
+
 /* A worker is killed and started again; a server gives its part to its next process, for which
  * pulls wait. */
 static void control_begin_restart(struct sim *s, struct sim_node *n, const char *reason)
@@ -186,9 +193,7 @@ static void control_begin_restart(struct sim *s, struct sim_node *n, const char 
 		return;
 	}
 	worker_dies(s, n);
-	control_event(s, n, "restart");
-	n->state = SIM_STARTING;
-	sim_plan(s, s->now + s->cost.start, EVENT_START, n);
+	control_start(s, n, "restart", 0);
 }
 
 void control_server_started(struct sim *s, struct sim_node *n)
@@ -292,9 +297,7 @@ void control_happens(struct sim *s, const struct sim_happening *h)
 			break;
 		control_event(s, n, "exit");
 		worker_dies(s, n);
-		n->state = SIM_STARTING;
-		control_event(s, n, "start");
-		sim_plan(s, s->now + s->cost.start, EVENT_START, n);
+		control_start(s, n, "start", 0);
 		break;
 	case HAPPENS_LEAVE:
 		if (n->state == SIM_OFF)
@@ -303,11 +306,8 @@ void control_happens(struct sim *s, const struct sim_happening *h)
 		worker_leaves_job(s, n);
 		break;
 	case HAPPENS_JOIN:
-		if (n->state != SIM_OFF)
-			break;
-		control_event(s, n, "start");
-		n->state = SIM_STARTING;
-		sim_plan(s, s->now + s->cost.start, EVENT_START, n);
+		if (n->state == SIM_OFF)
+			control_start(s, n, "start", 0);
 		break;
 	case HAPPENS_STOP:
 		worker_stops(s, n);

@@ -103,11 +103,8 @@ static void sim_begin(struct sim *s)
 	s->to_come = s->workers;
 	if (s->cost.stagger > 0 && !s->balance) /* the first of them does not wait for the others */
 		gate_begin(s->gate);
-	for (size_t i = 0; i < s->workers; i++) {
-		control_event(s, &s->node[i], "start");
-		s->node[i].state = SIM_STARTING;
-		sim_plan(s, s->cost.start + s->cost.stagger * (double)i, EVENT_START, &s->node[i]);
-	}
+	for (size_t i = 0; i < s->workers; i++)
+		control_start(s, &s->node[i], "start", s->cost.stagger * (double)i);
 }
 
 static void sim_handle(struct sim *s, const struct event *e)

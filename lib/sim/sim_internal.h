@@ -206,6 +206,8 @@ void leading_busy(struct sim *s, struct sim_node *n, double seconds); /* a serve
 int control_ready(struct sim *s, struct error *err);
 void control_report(struct sim *s, struct sim_node *n);
 void control_event(struct sim *s, const struct sim_node *n, const char *kind);
+/* A worker's process starts, so long after the others; `kind` is what the log calls it. */
+void control_start(struct sim *s, struct sim_node *n, const char *kind, double after);
 void control_series(struct sim *s);
 void control_look(struct sim *s);
 void control_device(struct sim *s, struct sim_node *n);
