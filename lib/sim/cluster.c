@@ -103,8 +103,7 @@ static void cluster_make_node(struct sim *s, size_t i)
 	n->role = i < s->workers ? NODE_WORKER : NODE_SERVER;
 	snprintf(n->id, sizeof n->id, "%s%zu", i < s->workers ? "w" : "ps",
 		 i < s->workers ? i : i - s->workers);
-	n->size = n->new_size = share + (i < s->job.batch % s->job.workers);
-	n->accum = n->new_accum = 1;
+	actions_start(&n->actions, n->id, share + (i < s->job.batch % s->job.workers));
 	tally_start(&n->tally, s->job.report, fmin(0.5, s->job.every / 2), 0);
 	s->id[i] = n->id;
 }

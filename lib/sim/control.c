@@ -63,7 +63,7 @@ void control_report(struct sim *s, struct sim_node *n)
 	for (int i = 0; i < REPORT_MORES; i++)
 		p.more[i] = NAN;
 	if (n->role == NODE_WORKER) {
-		p.accum = n->accum;
+		p.accum = n->actions.accum;
 		p.more[REPORT_COMPUTE] = mean.compute;
 		p.more[REPORT_COMM] = mean.comm;
 		p.more[REPORT_WAIT] = mean.wait;

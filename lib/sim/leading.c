@@ -123,7 +123,6 @@ static void apply_one(struct sim *s, struct sim_node *n, const struct gate_effec
 	leading_busy(s, n, seconds);
 	n->batch = (struct tally_batch){.time = seconds, .samples = e->samples, .compute = seconds};
 	n->iteration = e->iteration;
-	n->accum = 0;
 	if (tally_add(&n->tally, &n->batch, s->now))
 		control_report(s, n);
 }

@@ -17,6 +17,7 @@
 #include "solve/snapshot.h"
 #include "solve/solution.h"
 #include "straggle/schedule.h"
+#include "work/actions.h"
 
 #define SIM_EPOCH 1e9 /* at= of the records at the job's start: a monitor takes 0 for unknown */
 #define SIM_NODES_MAX 1048576
@@ -93,7 +94,8 @@ struct sim_node {
 	int has_come;   /* its first process was there, or never will be */
 	char id[OPTION_ID_MAX];
 	/* a worker */
-	uint64_t generation, sequence, iteration, size, accum, new_size, new_accum;
+	uint64_t generation, sequence, iteration;
+	struct actions actions; /* sizes */
 	struct sim_piece *held;
 	size_t helds, held_room;
 	uint64_t rows_held;

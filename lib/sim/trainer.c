@@ -2,7 +2,6 @@
 #include "sim/sim_internal.h"
 
 #include "base/grow.h"
-#include "work/actions.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +19,11 @@ static struct gate_who who_of(const struct sim *s, const struct sim_node *n)
 }
 
 /* ---- rows ---- */
+
+static uint64_t worker_batch(const struct sim_node *n)
+{
+	return n->actions.size * n->actions.accum;
+}
 
 static enum queue_result ask(struct sim *s, struct sim_node *n, const char *kind,
 			     struct queue_change *c)
@@ -50,7 +54,7 @@ static void take_piece(struct sim *s, struct sim_node *n, const struct queue_pie
 static unsigned gather(struct sim *s, struct sim_node *n)
 {
 	unsigned waits = 0;
-	uint64_t size = n->size * n->accum, max;
+	uint64_t size = worker_batch(n), max;
 	while ((max = actions_rows_to_ask(size, s->job.ahead, n->rows_held)) > 0 && !s->failed) {
 		struct queue_change c = {.max = max};
 		waits += n->rows_held < size;
@@ -64,7 +68,7 @@ static unsigned gather(struct sim *s, struct sim_node *n)
 /* How many samples the next batch has. */
 static uint64_t batch_rows(const struct sim_node *n)
 {
-	uint64_t size = n->size * n->accum, rows = 0;
+	uint64_t size = worker_batch(n), rows = 0;
 	for (size_t i = 0; i < n->helds && i < GATE_RANGES_MAX && rows < size; i++)
 		rows += n->held[i].length;
 	return rows < size ? rows : size;
@@ -187,7 +191,7 @@ void worker_pulled(struct sim *s, struct sim_node *n)
 	double pulled = network_exchange(s, n, served) + s->cost.pull;
 	double own = s->cost.batch + s->cost.sample * (double)n->batch.samples;
 	double elapsed = pulled - n->mark - (served - s->now) + own;
-	double computed = pulled + own + drag_pause(&drag, n->batch.samples, n->size, elapsed);
+	double computed = pulled + own + drag_pause(&drag, n->batch.samples, n->actions.size, elapsed);
 	n->batch.wait = served - s->now;
 	n->batch.comm = pulled - served;
 	n->batch.compute = computed - pulled;
@@ -213,7 +217,7 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 	struct gate_push push = {.sequence = ++n->sequence,
 				 .iteration = n->iteration,
 				 .count = n->batch.samples,
-				 .size = n->size * n->accum,
+				 .size = worker_batch(n),
 				 .pulled = GATE_PULLED_UNKNOWN,
 				 .loss = 0,
 				 .range = range,
@@ -226,27 +230,17 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 	leading_obey(s);
 }
 
-static void obey_action(struct sim_node *n, const struct record *r)
-{
-	struct error err;
-	struct action a;
-	if (action_parse(&a, r, &err) == 0 && a.kind == ACTION_ADJUST_BS && strcmp(a.id, n->id) == 0) {
-		n->new_size = a.size;
-		n->new_accum = a.accum;
-	}
-}
-
+/* What was measured so far was about another size. */
 static void obey(struct sim *s, struct sim_node *n, const char *actions)
 {
 	struct record_walk walk = record_walk(actions, strlen(actions));
 	struct record r;
 	struct error err;
 	while (record_next(&walk, &r, &err) == RECORD_ONE)
-		obey_action(n, &r);
-	if (n->new_size != n->size || n->new_accum != n->accum)
+		actions_take(&n->actions, &r);
+	if (actions_resize(&n->actions))
 		control_report(s, n);
-	n->size = n->new_size;
-	n->accum = n->new_accum;
+	actions_obey(&n->actions, n->iteration);
 }
 
 static void refused(struct sim *s, struct sim_node *n)

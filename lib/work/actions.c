@@ -51,6 +51,8 @@ void actions_take(struct actions *a, const struct record *r)
 
 static void log_applied(struct actions *a, const char *kind, uint64_t iteration)
 {
+	if (!a->log)
+		return;
 	struct record_out *o = RECORD("applied", F("kind", kind), F("id", a->worker));
 	if (strcmp(kind, "adjust-bs") == 0) {
 		record_add_u64(o, "size", a->size);
@@ -61,7 +63,7 @@ static void log_applied(struct actions *a, const char *kind, uint64_t iteration)
 	record_add_u64(o, "iteration", iteration);
 	record_add_seconds(o, "at", clock_epoch());
 	size_t len = record_end(o, NULL);
-	if (len > 0 && a->log)
+	if (len > 0)
 		a->log(o->data, len, a->owner);
 }
 
