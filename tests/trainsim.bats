@@ -5,6 +5,9 @@ unset SLOW LINK
 # The last record's field.
 field() { trainsim -s "${@:2}" | plrec tsv "$1"; }
 
+# The number on standard input is one, and between these.
+between() { awk -v low="$1" -v high="$2" '{ is = $1 > low && $1 < high } END { exit !is }'; }
+
 # A job of four workers; more fields, then records.
 four() {
 	printf 'job workers=4 samples=40000 batch=400 shard=400 %s\ncost sample=0.001\n' "$1"
@@ -46,8 +49,7 @@ four() {
 	run -0 field jct --solution none < <(four sync=bsp 'node id=w2 speed=250')
 	[ "$output" = 40.000000 ]
 	for solution in pace antdt-nd lb-bsp; do
-		four sync=bsp 'node id=w2 speed=250' | field jct --solution $solution >jct
-		awk '{ exit !($1 < 15) }' jct
+		four sync=bsp 'node id=w2 speed=250' | field jct --solution $solution | between 12 15
 	done
 	# slow in its first life only: a new process is as fast as the others
 	four 'sync=bsp epochs=20 restart-window=5 every=5' 'persistent nodes=w1 life=0 sleep=0.4 intensity=1' 'cost start=2' >c
@@ -76,15 +78,13 @@ four() {
 @test "a worker may come later, and a link may be cut" {
 	# Half of the samples by three of four for as long as it takes: w3 is not there before.
 	four 'sync=asp ahead=1' 'event kind=leave id=w3 at=0' 'event kind=join id=w3 at=5' >c
-	field jct <c >jct
-	awk '{ exit !($1 > 11 && $1 < 11.6) }' jct
+	field jct <c | between 11 11.6
 	four sync=bsp 'event kind=leave id=w3 at=0' >c
 	[ "$(field samples <c)" = 40000 ]
 	[ "$(field state <c)" = "done" ]
 	four 'sync=bsp bytes=1e6' 'link id=w1 rate=1e9' 'link id=w1 at=5 rate=1e7' >c
 	# 0.102 s each until then, 0.3 s each after it
-	field jct <c >jct
-	awk '{ exit !($1 > 20 && $1 < 21) }' jct
+	field jct <c | between 20 21
 }
 
 @test "who stands still holds up the others" {
@@ -155,7 +155,7 @@ advised() { # JOB-FIELDS RECORD...
 	grep -Eq '^advice job=sim is=machine kind=worker what=w2 saves=29.8[0-9]* of=40.7[0-9]* .* error=0.0' advice
 	[ "$(plrec where type=suspect kind=worker <advice | wc -l)" = 1 ]
 	# Even sizes for uneven workers: three of them at 1000 samples/s and one at 250 train 3250.
-	grep '^option kind=solution what=lb-bsp ' advice | plrec tsv saves | awk '{ exit !($1 > 26 && $1 < 28) }'
+	grep '^option kind=solution what=lb-bsp ' advice | plrec tsv saves | between 26 28
 	trainctl advise --state-dir state --cluster | trainsim -s >again
 	[ "$(plrec tsv jct <again)" = "$(tail -n 1 state/job.log | plrec tsv jct)" ]
 	# A slow server, and a job in which nothing stands out.
