@@ -125,21 +125,16 @@ void control_series(struct sim *s)
 struct look {
 	struct sim *sim;
 	struct snapshot snapshot;
-	char *text;
-	int failed;
-	struct error err;
 };
 
 static void look_put(const char *text, size_t len, void *arg)
 {
 	struct look *l = arg;
 	struct record r;
-	if (l->failed)
-		return;
+	struct error err;
 	sim_log_text(l->sim, text, len);
-	if (record_parse(&r, text, len - 1, &l->err) != 0 ||
-	    snapshot_add(&l->snapshot, &r, &l->err) != 0)
-		l->failed = 1;
+	if (record_parse(&r, text, len - 1, &err) != 0 || snapshot_add(&l->snapshot, &r, &err) != 0)
+		sim_fail(l->sim, &err);
 }
 
 static void look_put_fact(const char *name, const char *value, void *arg)
@@ -264,6 +259,7 @@ static void decide(struct sim *s, struct look *l)
 void control_look(struct sim *s)
 {
 	struct look l = {.sim = s};
+	struct error err;
 	double every = s->job.every;
 	if (!facts_may_decide(s->decided_at, s->now, every, s->has_decided, control_all_reported(s))) {
 		sim_plan(s, fmin(s->now + FIRST_SECONDS, s->decided_at + every), EVENT_LOOK, NULL);
@@ -275,12 +271,10 @@ void control_look(struct sim *s)
 	solution_options_add(o, &s->job.options);
 	sim_log(s, o);
 	snapshot_init(&l.snapshot);
-	if (monitor_snapshot(s->monitor, SIM_EPOCH + s->now, look_put, &l, &l.err) != 0)
-		l.failed = 1;
+	if (monitor_snapshot(s->monitor, SIM_EPOCH + s->now, look_put, &l, &err) != 0)
+		sim_fail(s, &err);
 	look_add_facts(&l);
-	if (l.failed)
-		sim_fail(s, &l.err);
-	else
+	if (!s->failed)
 		decide(s, &l);
 	snapshot_clear(&l.snapshot);
 	sim_plan(s, s->decided_at + every, EVENT_LOOK, NULL);
