@@ -156,7 +156,7 @@ static void sim_handle(struct sim *s, const struct event *e)
 		worker_pulled(s, n);
 		return;
 	case EVENT_COMPUTED:
-		worker_computed(s, n);
+		worker_computed(s, n, s->now);
 		return;
 	case EVENT_PUSHED:
 		worker_pushed(s, n);

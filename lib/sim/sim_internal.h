@@ -99,8 +99,7 @@ struct sim_node {
 	struct sim_piece *held;
 	size_t helds, held_room;
 	uint64_t rows_held;
-	double mark; /* when it began to see to its next batch */
-	double computed, pushed_at;
+	double mark, pushed_at; /* when it began to see to its next batch; when this one is pushed */
 	double late; /* by so much its own work ends later than planned */
 	struct tally_batch batch;
 	struct tally tally;
@@ -186,7 +185,7 @@ double network_sum(const struct sim *s); /* when a sum that begins now has gone 
 void worker_start(struct sim *s, struct sim_node *n);
 void worker_next(struct sim *s, struct sim_node *n);
 void worker_pulled(struct sim *s, struct sim_node *n);
-void worker_computed(struct sim *s, struct sim_node *n);
+void worker_computed(struct sim *s, struct sim_node *n, double at);
 void worker_pushed(struct sim *s, struct sim_node *n);
 void worker_leaves_job(struct sim *s, struct sim_node *n);
 void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e);

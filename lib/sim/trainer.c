@@ -195,17 +195,16 @@ void worker_pulled(struct sim *s, struct sim_node *n)
 	n->batch.wait = served - s->now;
 	n->batch.comm = pulled - served;
 	n->batch.compute = computed - pulled;
-	n->computed = computed;
 	if (s->links > 0) /* in the order of time, as links are shared */
 		sim_plan(s, computed, EVENT_COMPUTED, n);
 	else
-		worker_computed(s, n);
+		worker_computed(s, n, computed);
 }
 
-void worker_computed(struct sim *s, struct sim_node *n)
+void worker_computed(struct sim *s, struct sim_node *n, double at)
 {
-	n->pushed_at = network_exchange(s, n, n->computed) + s->cost.push;
-	n->batch.comm += n->pushed_at - n->computed;
+	n->pushed_at = network_exchange(s, n, at) + s->cost.push;
+	n->batch.comm += n->pushed_at - at;
 	n->batch.time = n->pushed_at - n->mark - n->batch.wait;
 	sim_plan(s, n->pushed_at + s->cost.message, EVENT_PUSHED, n);
 }
@@ -348,7 +347,6 @@ int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e)
 		return 0;
 	n->batch.time += late;
 	n->batch.compute += late;
-	n->computed += late;
 	n->pushed_at += late;
 	sim_plan(s, e->at + late, e->kind, n);
 	return 1;
