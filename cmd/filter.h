@@ -42,10 +42,10 @@ static inline int filter_unknown(struct filter_unknown *u, const struct record *
 	return 0;
 }
 
-/* -1: and why; the place is the caller's to say. */
+/* -1: and why; the place is the caller's to say. 1: a type that it does not know. */
 typedef int filter_take_fn(const struct record *r, void *arg, struct error *err);
 
-/* Records of a type, one by one; blank lines are passed over. Who waits for an answer gets it
+/* Records of a type, NULL: of any, one by one; blank lines are passed over. Who waits for an answer gets it
  * before the next line is waited for. name: the file's, where an error says its place. */
 static inline int filter_read_from(int fd, const char *name, const char *program, int strict,
 				   const char *type, filter_take_fn *take, void *arg,
@@ -66,9 +66,9 @@ static inline int filter_read_from(int fd, const char *name, const char *program
 			result = -1;
 		else if (got == RECORD_BLANK)
 			continue;
-		else if (!record_is(&r, type))
+		else if ((got = !type || record_is(&r, type) ? take(&r, arg, err) : 1) > 0)
 			result = filter_unknown(&unknown, &r, record_reader_place(in), err);
-		else if (take(&r, arg, err) != 0)
+		else if (got < 0)
 			result = error_wrap(err, record_reader_place(in));
 	}
 	record_reader_free(in);

@@ -5,12 +5,10 @@
 #include "cmd/cmd.h"
 #include "cmd/filter.h"
 
-#include "record/record.h"
 #include "sim/sim.h"
 
 #include <math.h>
 #include <signal.h>
-#include <unistd.h>
 
 #define PROGRAM "trainsim"
 
@@ -38,26 +36,9 @@ static int put_line(const char *line, size_t len, void *arg, struct error *err)
 	return 0;
 }
 
-static int read_cluster(struct sim *s, int strict, struct error *err)
+static int take_record(const struct record *r, void *sim, struct error *err)
 {
-	static struct record r; /* large */
-	struct filter_unknown unknown = {.program = PROGRAM, .strict = strict};
-	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
-	int got, result = 0;
-	if (!in)
-		return error_set(err, ERROR_OS, NULL, "out of memory");
-	while (result == 0 && (got = record_read(in, &r, err)) != RECORD_END) {
-		if (got < 0) {
-			result = -1;
-		} else if (got == RECORD_ONE) {
-			int taken = sim_add(s, &r, err);
-			result = taken > 0 ? filter_unknown(&unknown, &r, record_reader_place(in), err)
-				 : taken < 0 ? error_wrap(err, record_reader_place(in))
-					     : 0;
-		}
-	}
-	record_reader_free(in);
-	return result;
+	return sim_add(sim, r, err);
 }
 
 static int simulate(const struct sim_options *options, int strict, struct error *err)
@@ -66,7 +47,7 @@ static int simulate(const struct sim_options *options, int strict, struct error 
 	struct sim_result ignored;
 	if (sim_new(&s, options, err) != 0)
 		return -1;
-	int result = read_cluster(s, strict, err);
+	int result = filter_read(PROGRAM, strict, NULL, take_record, s, err);
 	trainsim_catch();
 	if (result == 0)
 		result = sim_run(s, &ignored, err);
