@@ -36,8 +36,8 @@ static const struct field job_fields[] = {
 #define COST(name, member) {FIELD(name, REAL, sim_cost, member), .is_optional = 1}
 static const struct field cost_fields[] = {
 	COST("rows", rows), COST("pull", pull), COST("push", push), COST("message", message),
-	COST("sum", sum), COST("commit", commit), COST("apply", apply), COST("batch", batch), COST("sample", sample),
-	COST("start", start), COST("stagger", stagger), COST("save", save),
+	COST("sum", sum), COST("commit", commit), COST("apply", apply), COST("batch", batch),
+	COST("sample", sample), COST("start", start), COST("stagger", stagger), COST("save", save),
 	COST("start-server", start_server), COST("hand-over", hand_over), {0}};
 
 static int cluster_read_job(struct sim_job *j, const struct record *r, struct error *err)
@@ -78,9 +78,10 @@ static int cluster_over(const char *key, uint64_t value, uint64_t max, struct er
 
 static int cluster_check_job(const struct sim_job *j, struct error *err)
 {
+	uint64_t hosts = j->workers < GATE_REPLICAS_MAX ? j->workers : GATE_REPLICAS_MAX;
 	if (cluster_over("workers", j->workers, SIM_NODES_MAX, err) != 0 ||
 	    cluster_over("servers", j->servers, SIM_SERVERS_MAX, err) != 0 ||
-	    cluster_over("hosts", j->hosts, j->workers < GATE_REPLICAS_MAX ? j->workers : GATE_REPLICAS_MAX, err) != 0 ||
+	    cluster_over("hosts", j->hosts, hosts, err) != 0 ||
 	    cluster_over("batch", j->batch, j->workers * NODE_BATCH_MAX, err) != 0 ||
 	    cluster_over("ahead", j->ahead, SIM_AHEAD_MAX, err) != 0)
 		return -1;

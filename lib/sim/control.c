@@ -104,7 +104,8 @@ static void control_row(struct sim *s)
 	const struct sim_job *j = &s->job;
 	struct queue_stat now;
 	queue_stat(s->queue, &now);
-	sim_log(s, RECORD("row", F("iteration", gate_iteration(s->gate)), F("epoch", now.epoch < j->epochs ? now.epoch + 1 : j->epochs),
+	sim_log(s, RECORD("row", F("iteration", gate_iteration(s->gate)),
+			  F("epoch", now.epoch < j->epochs ? now.epoch + 1 : j->epochs),
 			  F("epochs", j->epochs), F("samples-done", now.samples_done),
 			  F("samples", j->samples * j->epochs), F("members", gate_active(s->gate))));
 }
