@@ -303,28 +303,16 @@ static int state_check(const struct sched_state *s, struct error *err)
 	return 0;
 }
 
+static int state_take(const struct record *r, void *state, struct error *err)
+{
+	take_fn *take = taker_of(r);
+	return take ? take(state, r, err) : 1;
+}
+
 int sched_read(struct sched_state *s, struct error *err)
 {
-	static struct record r; /* large */
-	struct filter_unknown unknown = {.program = PROGRAM, .strict = s->options->strict};
-	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
-	int result = in ? 0 : state_memory(err);
-	while (result == 0) {
-		int got = record_read(in, &r, err);
-		if (got == RECORD_END)
-			break;
-		take_fn *take = got == RECORD_ONE ? taker_of(&r) : NULL;
-		if (got < 0)
-			result = -1;
-		else if (got == RECORD_BLANK)
-			continue;
-		else if (!take)
-			result = filter_unknown(&unknown, &r, record_reader_place(in), err);
-		else if (take(s, &r, err) != 0)
-			result = error_wrap(err, record_reader_place(in));
-	}
-	record_reader_free(in);
-	if (result != 0 || state_check(s, err) != 0)
+	if (filter_read(PROGRAM, s->options->strict, NULL, state_take, s, err) != 0 ||
+	    state_check(s, err) != 0)
 		return -1;
 	const struct sched_options *o = s->options;
 	for (size_t i = 0; i < s->updates.count; i++) {
