@@ -40,18 +40,27 @@ struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind)
 	return e;
 }
 
-/* Of each push: without a format. */
-void effect_done(struct gate *g, uint64_t token, char *actions, const char *word, const char *more)
+static struct gate_effect *effect_add_ok(struct gate *g, uint64_t token, char *actions)
 {
 	struct gate_effect *e = effect_add(g, GATE_ANSWER);
 
 	if (!e) {
 		free(actions);
-		return;
+		return NULL;
 	}
 	e->token = token;
 	e->ok = 1;
 	e->actions = actions;
+	return e;
+}
+
+/* Of each push: without a format. */
+void effect_done(struct gate *g, uint64_t token, char *actions, const char *word, const char *more)
+{
+	struct gate_effect *e = effect_add_ok(g, token, actions);
+
+	if (!e)
+		return;
 	char *at = stpcpy(e->fields, "iteration=");
 	at += number_format_u64(g->applied, at);
 	at = stpcpy(stpcpy(at, " "), word);
@@ -61,16 +70,11 @@ void effect_done(struct gate *g, uint64_t token, char *actions, const char *word
 
 void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, ...)
 {
-	struct gate_effect *e = effect_add(g, GATE_ANSWER);
+	struct gate_effect *e = effect_add_ok(g, token, actions);
 	va_list ap;
 
-	if (!e) {
-		free(actions);
+	if (!e)
 		return;
-	}
-	e->token = token;
-	e->ok = 1;
-	e->actions = actions;
 	va_start(ap, fmt);
 	vsnprintf(e->fields, sizeof e->fields, fmt, ap);
 	va_end(ap);
