@@ -362,8 +362,7 @@ enum gate_effect_kind {
 	GATE_THROW,   /* worker, generation: staged pushes up to it */
 	GATE_SAVE,    /* ask shardd to save */
 	GATE_CUT,     /* iteration: every part forks behind the last apply; or one replica; or
-			 member[members] are told by `save` in their answers: where replicas sum for
-			 them, the first to save, and the others to hold their states in memory */
+			 member[members] are told by `save` in their answers */
 	GATE_SUM,     /* to[tos]: round, iteration, check, member[members] */
 	GATE_FILL,    /* replica: round, from the replica `from`, which is at iteration */
 	GATE_STILL,   /* nothing is with the parts or shardd, nor will be until gate_go_on() */

@@ -379,6 +379,7 @@ static void states_save(struct gate *g, struct gate_effect *e, struct worker *w,
 	memcpy(m->worker, w->id, sizeof m->worker);
 	snprintf(m->replica, sizeof m->replica, "%s", g->replica[w->replica].name);
 	m->generation = w->generation;
+	m->only_memory = how == GATE_SAVES_MEMORY;
 	e->members++;
 }
 

@@ -217,7 +217,7 @@ void lead_trainers_cut(struct lead *l, const struct gate_effect *e)
 	for (size_t i = 0; i < e->members; i++) {
 		memcpy(c->told[i].worker, e->member[i].worker, sizeof c->told[i].worker);
 		c->told[i].generation = e->member[i].generation;
-		c->told[i].only_memory = l->options.sums && i > 0;
+		c->told[i].only_memory = e->member[i].only_memory;
 	}
 	c->tolds = e->members;
 	c->writing += e->members;

@@ -70,6 +70,7 @@ struct order_member {
 	uint64_t generation;
 	char replica[OPTION_ID_MAX]; /* where it pushes */
 	double scale;                /* weight of its gradient */
+	int only_memory; /* of a cut (gate.h): another one saves, this one holds its state */
 };
 
 /* Belongs to the caller that gives it, and is valid until that call returns. */

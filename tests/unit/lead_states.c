@@ -100,7 +100,8 @@ static void collect(void)
 			add("cut %llu of %s", (unsigned long long)e->iteration,
 			    e->members ? e->member->worker : "nobody");
 			for (size_t i = 1; i < e->members; i++)
-				add(", held by %s", e->member[i].worker);
+				add(e->member[i].only_memory ? ", held by %s" : " and %s",
+				    e->member[i].worker);
 			add("\n");
 			break;
 		default:
