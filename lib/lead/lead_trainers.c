@@ -414,12 +414,15 @@ static int add_told(struct ckpt_manifest *m, const struct told *t, struct record
 	struct record_walk walk = record_walk(t->files, t->files_len);
 	int got;
 
-	if (ckpt_add_saved(m, t->worker, t->path, err) != 0)
+	if (ckpt_add_saved(m, t->worker, t->only_memory ? NULL : t->path, err) != 0)
 		return error_wrap(err, t->worker);
 	while ((got = t->files ? record_next(&walk, r, err) : RECORD_END) == RECORD_ONE) {
-		if (record_is(r, "held") ? ckpt_add_held(m, r, err) != 0
-					 : record_is(r, "file") &&
-						   lead_trainers_add_file(m, t->worker, r, err) != 0)
+		int result = 0;
+		if (record_is(r, "held"))
+			result = ckpt_add_held(m, r, err);
+		else if (record_is(r, "file") && !t->only_memory) /* or it is removed soon */
+			result = lead_trainers_add_file(m, t->worker, r, err);
+		if (result != 0)
 			return error_wrap(err, t->worker);
 	}
 	return got == RECORD_END ? 0 : error_wrap(err, t->worker);
