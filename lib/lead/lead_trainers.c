@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define SAVED_SECONDS 1800.0 /* for the slowest, as for a part */
+#define MEMORY_SECONDS 60.0  /* for those who only hold their states, once another one has saved */
 /* A settle waits so long for a state on its way to a member; after one that was late twice as long, or
  * a large one would never be there. An agent waits 600 s for the answer to its push. */
 #define STATE_SECONDS 60.0
@@ -81,10 +82,18 @@ const char *lead_trainers_boot(const struct lead *l)
 	return l->trainers == TRAINERS_HERE ? l->boot : "";
 }
 
+/* Where replicas sum one saves, and the cut needs nothing of the others. */
+static void lead_trainers_answered(struct lead *l, struct told *t)
+{
+	t->answered = 1;
+	if (l->options.sums && !t->only_memory)
+		timer_set(l->cut.deadline, MEMORY_SECONDS);
+}
+
 /* It has not saved, and will not. */
 static void lead_trainers_fail(struct lead *l, struct told *t, const char *why)
 {
-	t->answered = 1;
+	lead_trainers_answered(l, t);
 	if (t->only_memory)
 		log_say(LOG_LEVEL_WARNING, "%s does not hold its state in memory: %.200s", t->worker,
 			why);
@@ -104,7 +113,7 @@ static void lead_trainers_on_deadline(void *lead)
 		if (c->told[i].answered)
 			continue;
 		c->is_left = 1;
-		lead_trainers_fail(l, &c->told[i], "has not saved in 1800 s");
+		lead_trainers_fail(l, &c->told[i], "has not saved in time");
 		late++;
 	}
 	while (late-- > 0)
@@ -384,7 +393,7 @@ void lead_on_saved(struct request *rq, void *lead)
 			    (unsigned long long)iteration, who.worker);
 		return;
 	}
-	t->answered = 1;
+	lead_trainers_answered(l, t);
 	if (failed)
 		lead_trainers_fail(l, t, why ? why : "could not save");
 	else if (lead_trainers_keep(t, record_get(r, "path"), request_payload(rq)) != 0)
