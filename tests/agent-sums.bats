@@ -20,6 +20,13 @@ lead() {
 	ready "$T/lead.sock"
 }
 
+# new_lead [OPTION]...: in place of one that is killed.
+new_lead() {
+	kill -9 "$LEAD"
+	wait "$LEAD" || :
+	lead "$@"
+}
+
 replica() {
 	start r0 ps-server -s "$T/r0.sock" --id r0 --replica 0/1 --sums "$@"
 	REPLICA=$PID
@@ -108,9 +115,7 @@ two_ranks() {
 	wait "$REPLICA" || :
 	replica
 	under_way $(($(ask lead.sock stat | field iteration) + 5))
-	kill -9 "$LEAD"
-	wait "$LEAD" || :
-	lead --expect 2
+	new_lead --expect 2
 	wait_for '[ "$(ask lead.sock stat | field members)" = 2 ]'
 	under_way $(($(ask lead.sock stat | field iteration) + 5))
 	kill -9 "$SHARDD"
@@ -141,9 +146,7 @@ two_ranks() {
 	under_way
 	touch linger
 	wait_for '[ "$(tail -n 1 w0.out | cut -d " " -f 2)" = "$(ask lead.sock stat | field iteration)" ]'
-	kill -9 "$LEAD"
-	wait "$LEAD" || :
-	lead
+	new_lead
 	wait_for '[ "$(ask lead.sock stat | field members)" = 1 ]'
 	rank w1 0.02
 	wait_for '[[ $(ask lead.sock members) == *"w1 "*"state=joining"* ]]'
@@ -175,9 +178,7 @@ two_ranks() {
 	under_way
 	touch linger
 	wait_for '[ "$(ask lead.sock stat | field iteration)" = "$(sleep 0.3; ask lead.sock stat | field iteration)" ]'
-	kill -9 "$LEAD"
-	wait "$LEAD" || :
-	lead --expect 2
+	new_lead --expect 2
 	wait_for '[[ $(ask lead.sock members) == *"worker=w0 "*"state=joining"* ]]'
 	kill -TERM "$AGENT_w0"
 	rank w1 0.02
