@@ -665,6 +665,10 @@ loading() {
 	grep -q ' restarts=2 ' out
 	rehearse --samples 50 --epochs 3 --size 4,1/3,0/0,9 --ranks 2 --save-every 4 --kill 1@8 -- python3 few.py
 	RANK=0 WORLD_SIZE=1 python3 few.py
+	# Messages are in the words of the script.
+	run -1 python3 -c 'from loading import *; next(paceline.Loader(DataLoader(Rows(), 8)).epochs(1)); batch = paceline._current
+batch.sum()'
+	[[ $output == *"loader.sum() is for loader.epochs(sums=model), allreduce() for loader.epochs(sums=N)"* ]]
 }
 
 @test "Loader with sums=N: a single row comes once; a batch that comes when all was trained begins no epoch" {

@@ -48,8 +48,23 @@ TEMPFAIL, CONFIG = 75, 78  # exit statuses, paceline(7): try again; it would fai
 MASK = (1 << 64) - 1
 
 
+_loads = False  # the script has a Loader
+_OF_LOADER = {"batch.sum()": "loader.sum()", "batch.parts()": "loader.batch.parts()",
+              "batches(": "loader.epochs(", "batches.stop()": "loader.stop()"}
+
+
+def _as_used(text: str) -> str:
+    """A message in the words of the script."""
+    for word, of_loader in _OF_LOADER.items() if _loads else ():
+        text = text.replace(word, of_loader)
+    return text
+
+
 class Error(RuntimeError):
     """What Paceline has to complain about."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(_as_used(text))
 
 
 class _Refused(Error):
@@ -467,7 +482,7 @@ class _Memory:
 
 def _say(text: str) -> None:
     try:
-        print("paceline: " + text, file=sys.stderr, flush=True)
+        print("paceline: " + _as_used(text), file=sys.stderr, flush=True)
     except OSError:  # a log on a full disk is no reason to end
         pass
 
@@ -1782,6 +1797,8 @@ class Loader:
         if sampler not in ("RandomSampler", "SequentialSampler", "DistributedSampler") or not loader.batch_size:
             raise Error("the job deals out the rows, not %s: which rows there are, and how often, says the dataset, as "
                         "Subset(data, indices)" % (sampler if loader.batch_size else "a batch_sampler"))
+        global _loads
+        _loads = True
         self._loader, self._ordered = loader, sampler == "SequentialSampler"
         self._source: Optional[Batches] = None
         self._turn: Optional[Batch] = None  # what the inner loop gives next
