@@ -390,7 +390,7 @@ for batch in $all: batch.rows"
 	rehearse --samples 30 --size 4 --epochs 2 --save-every 3 --kill 0@7 --kill 0@12 -- python3 state.py >out
 	grep -q ' restarts=2 ' out
 	run -1 python3 -c 'import paceline; paceline.batches(state={"m": 1}, samples=1)'
-	[[ $output == *"state: m is no dict, and has no state_dict() and load_state_dict(): use save= and resume="* ]]
+	[[ $output == *"state: m is no dict, and has no state_dict() and load_state_dict(): put it into a dict, or use save= and resume="* ]]
 	run -1 python3 -c 'import paceline; paceline.batches(state={}, save=print, samples=1)'
 	[[ $output == *"either state=, or save= and resume="* ]]
 	run -1 python3 -c 'import paceline; paceline.batches(collective=True, samples=1)'

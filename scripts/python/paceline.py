@@ -1125,8 +1125,8 @@ class _State:
             elif isinstance(thing, dict):
                 objects[name] = _Dict(thing)
             else:
-                raise Error("state: %s is no dict, and has no state_dict() and load_state_dict(): use save= and "
-                            "resume=" % name)
+                raise Error("state: %s is no dict, and has no state_dict() and load_state_dict(): put it into a dict, or "
+                            "use save= and resume=" % name)
         return {**self._ours, **objects}
 
     def add(self, name: str, thing: Any) -> None:
