@@ -742,10 +742,10 @@ class _AgentBatches(Batches):
         if saves and save is None and "PACELINE_SAMPLES" in os.environ:  # a job
             raise Error("batches() was given no state= (or save= and resume=): a job ends with a checkpoint, "
                         "and goes on from one. state={} says that there is nothing to save")
-        job = os.environ.get("PACELINE_SAMPLES", "")
-        if samples is not None and job.isdigit() and int(job) < samples:
-            _say("the job has %s rows, and this script has %d: the last %d are not trained (SAMPLES or DATA of "
-                 "the job; FORMAT=lines if DATA has no header)" % (job, samples, samples - int(job)))
+        self._samples, self._rows = samples, _told("SAMPLES", samples or 0)
+        if samples is not None and self._rows < samples:
+            _say("the job has %d rows, and this script has %d: the last %d are not trained (SAMPLES or DATA of "
+                 "the job; FORMAT=lines if DATA has no header)" % (self._rows, samples, samples - self._rows))
         self._in, self._out = reads, writes
         self._unread = b""
         self._done = 0
@@ -757,8 +757,6 @@ class _AgentBatches(Batches):
         self._word = _record("next", **of)
         self._memory = _Memory()
         self._saves = saves
-        self._samples = samples
-        self._rows = _told("SAMPLES", samples or 0)
         self._all, self._counts["rows"] = self._rows * _told("EPOCHS", 0), _told("BATCH", 0)
         self._ended = False
         self._answer: Optional[_Answer] = None  # to a word that was said ahead
