@@ -636,6 +636,8 @@ class Batches:
         if place and value is not None:
             with open(os.path.join(place, "saved"), "ab") as notes:
                 notes.write(_record("saved", path=path, value=repr(float(value)), file=_identity(new)))
+                notes.flush()
+                os.fsync(notes.fileno())
         os.replace(new, path)
 
     def _value_of(self, path: str, place: Optional[str]) -> Optional[float]:
