@@ -470,6 +470,7 @@ for batch in paceline.batches(save=lambda d: open(d + "/x", "w").close()): pass'
 	run -0 env PACELINE_IN=0 PACELINE_OUT=1 PACELINE_SAMPLES=9 \
 		python3 -c 'import paceline; paceline.batches(state={}, samples=10)' < <(:)
 	[[ $output == *"the job has 9 rows, and this script has 10: the last 1 are not trained (SAMPLES or DATA of the job; FORMAT=lines if "* ]]
+	run -78 env PACELINE_IN=0 PACELINE_OUT=1 python3 -c 'import paceline; paceline.batches(state={"n": 1})' < <(:)
 	# A loss that stays nan is said once.
 	rehearse --samples 40 --size 10 -- python3 -c 'import paceline
 for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration else 1.0' 2>err

@@ -1218,6 +1218,10 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
                 without one it is needed, and the rest says how the rows are dealt out:
     size, epochs, seed    rows of a batch; passes over the rows; of their order (None: as they lie)
     """
+    words = os.environ.get("PACELINE_IN"), os.environ.get("PACELINE_OUT")
+    if words != (None, None):
+        reads, writes = _pipes(*words)
+        _end_with_statuses(collective or sums is not None)
     if state is not None and (save is not None or resume is not None):
         raise Error("either state=, or save= and resume=")
     rank = 0
@@ -1238,7 +1242,6 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
     kept = _State(state) if state is not None else None
     if kept is not None:
         save, resume = kept.save, kept.load
-    words = os.environ.get("PACELINE_IN"), os.environ.get("PACELINE_OUT")
     if words == (None, None):
         if samples is None:
             raise Error("no agent started this process (PACELINE_IN is not set). Start it by agent(1) or "
@@ -1248,20 +1251,22 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
         if rank == 0:
             _say("no agent here: %d rows in batches of %d, %d times, nothing is saved" % (samples, size, epochs))
         return _with(_LocalBatches(samples, size, epochs, seed, rank, world, collective), sums, kept)
+    return _with(_AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples),
+                 sums, kept)
+
+
+def _pipes(*words: Optional[str]) -> List[int]:
     try:
-        reads, writes = int(words[0] or ""), int(words[1] or "")
-        for descriptor in reads, writes:  # a child of the trainer may have something else there
+        pipes = [int(word or "") for word in words]
+        for descriptor in pipes:  # a child of the trainer may have something else there
             if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
                 raise ValueError
-        os.set_inheritable(reads, False)
-        os.set_inheritable(writes, False)
+            os.set_inheritable(descriptor, False)
+        return pipes
     except (ValueError, OSError):
         raise Error("PACELINE_IN=%s and PACELINE_OUT=%s are not open here: only the process that the agent "
                     "started may ask for batches. TRAINER names the script itself, not torchrun: WORKERS=N "
                     "starts N ranks" % words) from None
-    _end_with_statuses(collective)
-    return _with(_AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples),
-                 sums, kept)
 
 
 def _tell_not_collective() -> None:
