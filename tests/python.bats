@@ -666,6 +666,13 @@ loading() {
 	grep -q ' restarts=2 ' out
 	rehearse --samples 50 --epochs 3 --size 4,1/3,0/0,9 --ranks 2 --save-every 4 --kill 1@8 -- python3 few.py
 	RANK=0 WORLD_SIZE=1 python3 few.py
+	# A schedule that would end before the job is told at once.
+	run -78 env PACELINE_IN=0 PACELINE_OUT=1 PACELINE_SAMPLES=50 PACELINE_EPOCHS=4 PACELINE_BATCH=8 python3 -c 'from loading import *
+class Short:
+    optimizer, total_steps, get_last_lr, state_dict, load_state_dict = None, 21, print, print, print
+loader = paceline.Loader(DataLoader(Rows(), 8))
+loader.epochs(3, state={"schedule": Short()})' < <(:)
+	[[ $output == *"the job has EPOCHS=4, and the script 3: schedule has 21 steps, and the job 28"* ]]
 	# Messages are in the words of the script.
 	run -1 python3 -c 'from loading import *; next(paceline.Loader(DataLoader(Rows(), 8)).epochs(1)); batch = paceline._current
 batch.sum()'

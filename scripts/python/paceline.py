@@ -1826,11 +1826,16 @@ class Loader:
         on. What is given is that of batches(): state=, sums=, collective=, ..."""
         given = {"samples": len(self._loader.dataset), "size": self._loader.batch_size, "epochs": epochs,
                  "seed": None if self._ordered else 0, **given}
-        if _told("EPOCHS", epochs) != epochs:
-            _say("the job has EPOCHS=%d, and the script %d" % (_told("EPOCHS", epochs), epochs))
+        job = _told("EPOCHS", epochs)
+        differ = "the job has EPOCHS=%d, and the script %d" % (job, epochs)
+        if job != epochs:
+            _say(differ)
         self._source = batches(**given)
-        for thing in (given.get("state") or {}).values():
+        for name, thing in (given.get("state") or {}).items():
             if hasattr(thing, "get_last_lr") and hasattr(thing, "optimizer"):
+                if job > epochs and getattr(thing, "total_steps", math.inf) < self._source.steps:
+                    raise Error("%s: %s has %d steps, and the job %d" %
+                                (differ, name, thing.total_steps, self._source.steps))
                 _step_when_due(thing)
         return self._epochs(self._source)
 
