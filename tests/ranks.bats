@@ -261,5 +261,5 @@ solved() {
 @test "ranks: in a job with another SYNC nobody sums: it fails, and says so" {
 	ranks_job SYNC=asp WORKERS=1
 	run -65 trainctl run job.env --run-dir "$T/run"
-	[[ $output == *"'sums', but nobody sums in this job: SYNC=allreduce does"* ]]
+	[[ $output == *"'sums': the script gives sums=, which needs SYNC=allreduce in the job file"* ]]
 }

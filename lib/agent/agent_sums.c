@@ -78,7 +78,7 @@ int agent_sums_hear(struct agent *a, struct error *err)
 	struct error why = {0};
 	if (!a->options.replica)
 		return agent_broken(a, "order",
-				    "'sums', but nobody sums in this job: SYNC=allreduce does", err);
+				    "'sums': the script gives sums=, which needs SYNC=allreduce in the job file", err);
 	if (a->sums.floats > 0)
 		return agent_broken(a, "order", "'sums' a second time", err);
 	if (record_u64(&a->record, "floats", 1, SUM_PAIR_FLOATS_MAX, &a->sums.floats, &why) != 0)
