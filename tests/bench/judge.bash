@@ -182,7 +182,7 @@ PACELINE_JUDGED=1 "$0" "$@" | line_awk -v form="$([[ " $* " == *" --short "* ]] 
 			}
 			if (k <= n) continue
 			value = said[word[2]] + 0
-			if (said[word[2]] ~ /nan|inf/ || (word[3] == ">" ? value < word[form] : value > word[form])) {
+			if (said[word[2]] !~ /^[-+]?[.]?[0-9]/ || (word[3] == ">" ? value < word[form] : value > word[form])) {
 				missed = 1
 				printf "MISSED: %s: %s=%s is not at %s %s\n", said["name"], word[2], said[word[2]],
 					word[3] == ">" ? "least" : "most", word[form] >"/dev/stderr"
