@@ -26,7 +26,7 @@ cluster_data() { # ROWS: a label, a number, a category
 
 # A job to its end under a drag schedule; $T/NAME.summary, NAME.rows, NAME.drag, NAME.log are left.
 cluster_run() { # NAME "STRAGGLE-WORDS" KEY=VALUE...
-	local name=$1 drag=$2 pid
+	local name=$1 drag=$2 pid failed=
 	shift 2
 	mkdir "$T/$name.drags"
 	printf '%s\n' "JOB=$name" "DATA=$T/data.csv" FORMAT=csv LABEL=y DENSE=a SPARSE=b MODEL=lr \
@@ -39,12 +39,13 @@ cluster_run() { # NAME "STRAGGLE-WORDS" KEY=VALUE...
 		sleep 0.01
 	done
 	trainctl run "$T/$name.env" --run-dir "$T/$name" --rows 0.25 >"$T/$name.out" \
-		2>"$T/$name.err" || {
+		2>"$T/$name.err" || failed=1
+	kill $pid 2>/dev/null || true
+	wait $pid 2>/dev/null || true
+	[ -z "$failed" ] || {
 		cat "$T/$name.err" >&2
 		return 1
 	}
-	kill $pid 2>/dev/null || true
-	wait $pid 2>/dev/null || true
 	grep '^summary' "$T/$name.out" >"$T/$name.summary"
 	cp "$T/$name/state/job.log" "$T/$name.log"
 	grep '^row' "$T/$name.log" >"$T/$name.rows"
