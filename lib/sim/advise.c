@@ -25,7 +25,6 @@ const char *const advise_name[ADVISE_KINDS] = {
 struct what {
 	struct job job; /* not its own: names are another's */
 	struct copy copy; /* arrays: its own */
-	uint64_t hosts;
 };
 
 struct adviser {
@@ -33,9 +32,8 @@ struct adviser {
 	const struct job *job;
 	struct copy copy; /* as it was */
 	double *median;   /* speed in each window */
-	double *sorted;
+	const char **host; /* of each worker; "": not known */
 	double spread; /* of the workers' speeds, the middle half of them, by the median */
-	uint64_t hosts;
 	const volatile sig_atomic_t *stop;
 	struct advice_list *list;
 	struct error *err;
@@ -50,35 +48,15 @@ static int advise_put(const char *line, size_t len, void *sim, struct error *err
 }
 
 /* All in one epoch: the log need not have reached its last. */
-static int advise_add(struct sim *s, const struct what *w, struct error *err)
+static int advise_add(struct sim *s, const struct adviser *v, const struct what *w)
 {
 	struct job job = w->job;
 	struct record_out *o = RECORD_BARE("job");
 	job.epochs = 1;
-	copy_job(o, &job, w->copy.samples, w->hosts);
+	copy_job(o, &job, w->copy.samples, v->a->replicas > 0 ? v->a->replicas : 1);
 	size_t len = record_end(o, NULL);
-	return advise_put(o->data, len, s, err) != 0 || copy_put(&w->copy, advise_put, s, err) != 0
+	return advise_put(o->data, len, s, v->err) != 0 || copy_put(&w->copy, advise_put, s, v->err) != 0
 		       ? -1 : 0;
-}
-
-/* Seconds from the first start to the last commit; NAN: why not is in v->err. */
-static double advise_run(const struct adviser *v, const struct what *w)
-{
-	struct sim_options o = {.seed = 1, .until = 100 * v->copy.seconds, .is_brief = 1, .stop = v->stop};
-	struct sim_result result;
-	struct sim *s;
-	double seconds = NAN;
-	if (sim_new(&s, &o, v->err) != 0)
-		return NAN;
-	if (advise_add(s, w, v->err) == 0 && sim_run(s, &result, v->err) == 0) {
-		if (result.is_done)
-			seconds = result.time;
-		else
-			error_set(v->err, ERROR_UNAVAILABLE, NULL, "%s",
-				  v->stop && *v->stop ? "interrupted" : "it does not end");
-	}
-	sim_free(s);
-	return seconds;
 }
 
 static double *copied(const double *from, size_t count)
@@ -89,34 +67,44 @@ static double *copied(const double *from, size_t count)
 	return to;
 }
 
+/* advise_run() ends it. */
 static int what_begin(const struct adviser *v, struct what *w)
 {
 	const struct copy *c = &v->copy;
-	*w = (struct what){.job = *v->job, .copy = *c, .hosts = v->hosts};
+	*w = (struct what){.job = *v->job, .copy = *c};
 	w->copy.speed = copied(c->speed, c->workers * c->windows);
 	w->copy.rows = copied(c->rows, c->workers * c->windows);
 	w->copy.delay = copied(c->delay, c->servers);
 	w->copy.kill = malloc((c->kills + 1) * sizeof *w->copy.kill);
 	if (!w->copy.speed || !w->copy.rows || !w->copy.delay || !w->copy.kill) {
 		copy_free(&w->copy);
-		return -1;
+		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	}
 	if (c->kills > 0)
 		memcpy(w->copy.kill, c->kill, c->kills * sizeof *c->kill);
 	return 0;
 }
 
-/* ---- without a suspect ---- */
-
-static int runs_on(const struct adviser *v, size_t worker, const char *host)
+/* Seconds from the first start to the last commit; NAN: why not is in v->err. */
+static double advise_run(const struct adviser *v, struct what *w)
 {
-	char id[OPTION_ID_MAX];
-	snprintf(id, sizeof id, "w%zu", worker);
-	for (size_t i = 0; i < v->a->nodes; i++)
-		if (strcmp(v->a->node[i].id, id) == 0)
-			return strcmp(v->a->node[i].host, host) == 0;
-	return 0;
+	struct sim_options o = {.seed = 1, .until = 100 * v->copy.seconds, .is_brief = 1, .stop = v->stop};
+	struct sim_result result;
+	struct sim *s = NULL;
+	double seconds = NAN;
+	if (sim_new(&s, &o, v->err) == 0 && advise_add(s, v, w) == 0 && sim_run(s, &result, v->err) == 0) {
+		if (result.is_done)
+			seconds = result.time;
+		else
+			error_set(v->err, ERROR_UNAVAILABLE, NULL, "%s",
+				  v->stop && *v->stop ? "interrupted" : "it does not end");
+	}
+	sim_free(s);
+	copy_free(&w->copy);
+	return seconds;
 }
+
+/* ---- without a suspect ---- */
 
 static void what_without_rows(struct copy *c)
 {
@@ -138,7 +126,12 @@ static int advise_is_named(const char *what, const char *prefix, size_t number)
 static int is_suspected(const struct adviser *v, enum advise_kind kind, const char *what, size_t worker)
 {
 	return kind == ADVISE_WORKERS || (kind == ADVISE_WORKER && advise_is_named(what, "w", worker)) ||
-	       (kind == ADVISE_HOST && runs_on(v, worker, what));
+	       (kind == ADVISE_HOST && strcmp(v->host[worker], what) == 0);
+}
+
+static int is_suspected_server(enum advise_kind kind, const char *what, size_t server)
+{
+	return kind == ADVISE_SERVERS || (kind == ADVISE_SERVER && advise_is_named(what, "ps", server));
 }
 
 /* From now on no slower than the median worker. */
@@ -149,69 +142,32 @@ static void what_at_pace(const struct adviser *v, struct copy *c, size_t worker)
 		speed[k] = fmax(speed[k], v->median[k]);
 }
 
-static void what_without(const struct adviser *v, struct what *w, enum advise_kind kind,
-			 const char *what)
+/* The job without one suspect; or, all_others: without any suspect but this one. kind ADVISE_KINDS is
+ * none of them. */
+static double run_without(const struct adviser *v, enum advise_kind kind, const char *what,
+			  int all_others)
 {
-	struct copy *c = &w->copy;
+	struct what w;
+	if (what_begin(v, &w) != 0)
+		return NAN;
+	struct copy *c = &w.copy;
 	for (size_t i = 0; i < c->workers; i++)
-		if (is_suspected(v, kind, what, i))
+		if (is_suspected(v, kind, what, i) != all_others)
 			what_at_pace(v, c, i);
 	for (size_t i = 0; i < c->servers; i++)
-		if (kind == ADVISE_SERVERS || (kind == ADVISE_SERVER && advise_is_named(what, "ps", i)))
+		if (is_suspected_server(kind, what, i) != all_others)
 			c->delay[i] = 0;
-	switch (kind) {
-	case ADVISE_BARRIER:
+	if ((kind == ADVISE_BARRIER) != all_others)
 		c->cost.pull = c->cost.push = c->cost.commit = c->cost.apply = 0;
-		break;
-	case ADVISE_DATA:
+	if ((kind == ADVISE_DATA) != all_others)
 		what_without_rows(c);
-		break;
-	case ADVISE_RESTARTS:
+	if ((kind == ADVISE_RESTARTS) != all_others) {
 		c->kills = 0;
-		w->job.heavy_limit = 0;
-		break;
-	case ADVISE_CHECKPOINTS:
-		w->job.checkpoint_every = 0;
-		break;
-	default:
-		break;
+		w.job.heavy_limit = 0;
 	}
-}
-
-static const enum advise_kind all_suspects[] = {ADVISE_WORKERS, ADVISE_SERVERS, ADVISE_BARRIER,
-						ADVISE_DATA,    ADVISE_RESTARTS, ADVISE_CHECKPOINTS};
-
-/* except: of all suspects this one stays; ADVISE_KINDS: none. */
-static double run_ideal(const struct adviser *v, enum advise_kind except, const char *what)
-{
-	struct what w;
-	if (what_begin(v, &w) != 0)
-		return NAN;
-	int is_speed = except <= ADVISE_WORKERS;
-	for (size_t i = 0; i < sizeof all_suspects / sizeof *all_suspects; i++)
-		if (all_suspects[i] != except && !(is_speed && all_suspects[i] == ADVISE_WORKERS) &&
-		    !(except == ADVISE_SERVER && all_suspects[i] == ADVISE_SERVERS))
-			what_without(v, &w, all_suspects[i], "");
-	for (size_t i = 0; is_speed && i < w.copy.workers; i++)
-		if (!is_suspected(v, except, what, i))
-			what_at_pace(v, &w.copy, i);
-	for (size_t i = 0; except == ADVISE_SERVER && i < w.copy.servers; i++)
-		if (!advise_is_named(what, "ps", i))
-			w.copy.delay[i] = 0;
-	double seconds = advise_run(v, &w);
-	copy_free(&w.copy);
-	return seconds;
-}
-
-static double run_without(const struct adviser *v, enum advise_kind kind, const char *what)
-{
-	struct what w;
-	if (what_begin(v, &w) != 0)
-		return NAN;
-	what_without(v, &w, kind, what);
-	double seconds = advise_run(v, &w);
-	copy_free(&w.copy);
-	return seconds;
+	if ((kind == ADVISE_CHECKPOINTS) != all_others)
+		w.job.checkpoint_every = 0;
+	return advise_run(v, &w);
 }
 
 /* ---- the list ---- */
@@ -233,8 +189,8 @@ static int advise_add_one(struct adviser *v, enum advise_kind kind, const char *
 
 static int suspect(struct adviser *v, enum advise_kind kind, const char *what)
 {
-	return advise_add_one(v, kind, what, run_without(v, kind, what),
-			      run_ideal(v, kind, what) - v->list->ideal);
+	return advise_add_one(v, kind, what, run_without(v, kind, what, 0),
+			      run_without(v, kind, what, 1) - v->list->ideal);
 }
 
 /* How many times the median time a worker takes for a sample, in the mean. */
@@ -275,16 +231,16 @@ static int suspect_workers(struct adviser *v)
 
 static int suspect_hosts(struct adviser *v)
 {
-	for (size_t i = 0; i < v->a->nodes; i++) {
-		const char *host = v->a->node[i].host;
-		size_t on = 0, first = i;
-		for (size_t k = 0; k < i && first == i; k++)
-			if (strcmp(v->a->node[k].host, host) == 0)
-				first = k;
-		for (size_t k = 0; k < v->copy.workers; k++)
-			on += (size_t)runs_on(v, k, host);
-		if (host[0] && first == i && on > 1 && on < v->copy.workers &&
-		    suspect(v, ADVISE_HOST, host) != 0)
+	size_t workers = v->copy.workers;
+	for (size_t i = 0; i < workers; i++) {
+		const char *host = v->host[i];
+		size_t on = 0, before = 0;
+		for (size_t k = 0; host[0] && k < workers; k++) {
+			int is_on = strcmp(v->host[k], host) == 0;
+			on += (size_t)is_on;
+			before += (size_t)(is_on && k < i);
+		}
+		if (before == 0 && on > 1 && on < workers && suspect(v, ADVISE_HOST, host) != 0)
 			return -1;
 	}
 	return 0;
@@ -305,11 +261,12 @@ static int suspect_server(struct adviser *v)
 
 static int advise_suspects(struct adviser *v)
 {
-	if (suspect_workers(v) != 0 || suspect_hosts(v) != 0 || suspect_server(v) != 0)
+	if (suspect_workers(v) != 0 || suspect_hosts(v) != 0 || suspect_server(v) != 0 ||
+	    suspect(v, ADVISE_WORKERS, "") != 0 ||
+	    (v->copy.servers > 1 && suspect(v, ADVISE_SERVERS, "") != 0))
 		return -1;
-	for (size_t i = 0; i < sizeof all_suspects / sizeof *all_suspects; i++)
-		if ((all_suspects[i] != ADVISE_SERVERS || v->copy.servers > 1) &&
-		    suspect(v, all_suspects[i], "") != 0)
+	for (int k = ADVISE_BARRIER; k < ADVISE_SUSPECTS; k++)
+		if (suspect(v, (enum advise_kind)k, "") != 0)
 			return -1;
 	return 0;
 }
@@ -425,20 +382,34 @@ static int advise_order(const void *x, const void *y)
 					: (a->saves < b->saves) - (a->saves > b->saves);
 }
 
-static int advise_medians(struct adviser *v)
+static const char *advise_host_of(const struct account *a, size_t worker)
+{
+	for (size_t i = 0; i < a->nodes; i++)
+		if (advise_is_named(a->node[i].id, "w", worker))
+			return a->node[i].host;
+	return "";
+}
+
+static int advise_workers_were(struct adviser *v)
 {
 	const struct copy *c = &v->copy;
+	double *sorted = calloc(c->workers, sizeof *sorted);
 	v->median = calloc(c->windows, sizeof *v->median);
-	v->sorted = calloc(c->workers, sizeof *v->sorted);
-	if (!v->median || !v->sorted)
+	v->host = calloc(c->workers, sizeof *v->host);
+	if (!v->median || !v->host || !sorted) {
+		free(sorted);
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
+	}
+	for (size_t i = 0; i < c->workers; i++)
+		v->host[i] = advise_host_of(v->a, i);
 	for (size_t k = 0; k < c->windows; k++) {
 		for (size_t i = 0; i < c->workers; i++)
-			v->sorted[i] = c->speed[i * c->windows + k];
-		v->median[k] = reals_median(v->sorted, c->workers);
-		v->spread += (v->sorted[3 * c->workers / 4] - v->sorted[c->workers / 4]) /
-			     v->median[k] / (double)c->windows;
+			sorted[i] = c->speed[i * c->windows + k];
+		v->median[k] = reals_median(sorted, c->workers);
+		v->spread += (sorted[3 * c->workers / 4] - sorted[c->workers / 4]) / v->median[k] /
+			     (double)c->windows;
 	}
+	free(sorted);
 	return 0;
 }
 
@@ -446,19 +417,16 @@ static int advise_all(struct adviser *v)
 {
 	struct advice_list *l = v->list;
 	struct what w;
-	if (advise_medians(v) != 0)
+	if (advise_workers_were(v) != 0 || what_begin(v, &w) != 0)
 		return -1;
-	if (what_begin(v, &w) != 0)
-		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	l->real = v->copy.seconds;
 	l->simulated = advise_run(v, &w);
-	copy_free(&w.copy);
 	if (isnan(l->simulated)) {
 		struct error why = *v->err;
 		return error_set(v->err, ERROR_UNAVAILABLE, NULL, "this job can't be simulated: %.200s",
 				 why.text);
 	}
-	l->ideal = run_ideal(v, ADVISE_KINDS, "");
+	l->ideal = run_without(v, ADVISE_KINDS, "", 1);
 	if (advise_suspects(v) != 0)
 		return -1;
 	l->suspects = l->count;
@@ -471,15 +439,14 @@ static int advise_all(struct adviser *v)
 int advise(struct advice_list *out, const struct account *a, const struct job *job,
 	   const volatile sig_atomic_t *stop, struct error *err)
 {
-	struct adviser v = {.a = a, .job = job, .hosts = a->replicas > 0 ? a->replicas : 1,
-			    .stop = stop, .list = out, .err = err};
+	struct adviser v = {.a = a, .job = job, .stop = stop, .list = out, .err = err};
 	*out = (struct advice_list){.real = NAN, .simulated = NAN, .ideal = NAN};
 	if (copy_of(&v.copy, a, err) != 0)
 		return -1;
 	int result = advise_all(&v);
 	copy_free(&v.copy);
 	free(v.median);
-	free(v.sorted);
+	free(v.host);
 	if (result != 0)
 		advise_free(out);
 	return result;
