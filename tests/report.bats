@@ -561,6 +561,11 @@ speed.png" ]
 	grep -q '^  not known: ' <<<"$output"
 	not grep -q BATCH <<<"$output"
 	run -66 trainctl compare ./state nope
+	# A log that nobody writes is not waited for.
+	mkdir pipe
+	mkfifo pipe/job.log
+	run -1 timeout 20 trainctl compare ./state ./pipe
+	run -1 timeout 20 trainctl report --state-dir pipe
 	run -64 trainctl compare ./state
 	[[ $output == *"two jobs are compared, not 1"* ]]
 }

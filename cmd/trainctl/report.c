@@ -116,7 +116,7 @@ static void put_report(const struct account *a)
 static int report_take_file(struct account *a, const char *path, struct error *err)
 {
 	static struct record r;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe has no end to wait for */
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
 	struct record_reader *in = record_reader_new(fd, path);
