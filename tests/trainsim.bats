@@ -158,6 +158,9 @@ advised() { # JOB-FIELDS RECORD...
 	grep '^option kind=solution what=lb-bsp ' advice | plrec tsv saves | between 26 28
 	trainctl advise --state-dir state --cluster | trainsim -s >again
 	[ "$(plrec tsv jct <again)" = "$(tail -n 1 state/job.log | plrec tsv jct)" ]
+	sed -i s/BATCH=400/BATCH=800001/ state/job.env
+	trainctl advise --state-dir state >advice
+	grep -q '^option kind=batch what=1600002 ' advice
 	# A slow server, and a job in which nothing stands out.
 	advised servers=2 'node id=ps1 delay=0.1'
 	grep -q '^advice job=sim is=machine kind=server what=ps1 ' advice

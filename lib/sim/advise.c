@@ -273,37 +273,10 @@ static int advise_suspects(struct adviser *v)
 
 /* ---- options ---- */
 
-static int advise_option(struct adviser *v, enum advise_kind kind, const char *what, struct what *w)
-{
-	double seconds = advise_run(v, w);
-	copy_free(&w->copy);
-	return advise_add_one(v, kind, what, seconds, NAN);
-}
-
-static int advise_text_option(struct adviser *v, enum advise_kind kind, const char *value)
-{
-	struct what w;
-	char text[OPTION_ID_MAX];
-	if (what_begin(v, &w) != 0)
-		return error_set(v->err, ERROR_OS, NULL, "out of memory");
-	snprintf(text, sizeof text, "%s", value);
-	if (kind == ADVISE_SOLUTION)
-		w.job.solution = text;
-	else
-		w.job.sync = text;
-	return advise_option(v, kind, value, &w);
-}
-
 /* Workers that come are as fast as the median one. */
-static int advise_workers(struct adviser *v, size_t workers)
+static int what_with_workers(const struct adviser *v, struct what *w, size_t workers)
 {
-	struct what w;
-	char text[24];
-	if (workers == 0 || workers > v->job->batch)
-		return 0;
-	if (what_begin(v, &w) != 0)
-		return error_set(v->err, ERROR_OS, NULL, "out of memory");
-	struct copy *c = &w.copy;
+	struct copy *c = &w->copy;
 	double *speed = realloc(c->speed, (workers + c->workers) * c->windows * sizeof *speed);
 	if (!speed) {
 		copy_free(c);
@@ -317,57 +290,68 @@ static int advise_workers(struct adviser *v, size_t workers)
 		if (c->kill[i].worker < workers)
 			c->kill[kept++] = c->kill[i];
 	c->kills = kept;
-	w.job.workers = c->workers = workers;
-	snprintf(text, sizeof text, "%zu", workers);
-	return advise_option(v, ADVISE_NODES, text, &w);
+	w->job.workers = c->workers = workers;
+	return 0;
 }
 
-static int advise_number(struct adviser *v, enum advise_kind kind, double value)
+/* value: NULL: the number. */
+static int advise_option(struct adviser *v, enum advise_kind kind, const char *value, double number)
 {
 	struct what w;
-	char text[24];
-	if (what_begin(v, &w) != 0)
-		return error_set(v->err, ERROR_OS, NULL, "out of memory");
-	if (kind == ADVISE_BATCH)
-		w.job.batch = (uint64_t)value;
+	char text[OPTION_ID_MAX];
+	if (value)
+		snprintf(text, sizeof text, "%s", value);
 	else
-		w.job.checkpoint_every = value;
-	snprintf(text, sizeof text, "%g", value);
-	return advise_option(v, kind, text, &w);
-}
-
-static int advise_solutions(struct adviser *v)
-{
-	static const char *const known[] = {"none", "even", "backup:1", "lb-bsp", "antdt-nd", "pace"};
-	int has_barrier = job_has_barrier(v->job);
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-		int needs = strcmp(known[i], "backup:1") == 0 || strcmp(known[i], "lb-bsp") == 0;
-		if (strcmp(known[i], v->job->solution) != 0 && (!needs || has_barrier) &&
-		    advise_text_option(v, ADVISE_SOLUTION, known[i]) != 0)
-			return -1;
-	}
-	return 0;
+		snprintf(text, sizeof text, "%.12g", number);
+	if (what_begin(v, &w) != 0 ||
+	    (kind == ADVISE_NODES && what_with_workers(v, &w, (size_t)number) != 0))
+		return -1;
+	if (kind == ADVISE_SOLUTION)
+		w.job.solution = text;
+	else if (kind == ADVISE_SYNC)
+		w.job.sync = text;
+	else if (kind == ADVISE_BATCH)
+		w.job.batch = (uint64_t)number;
+	else if (kind == ADVISE_CHECKPOINT)
+		w.job.checkpoint_every = number;
+	return advise_add_one(v, kind, text, advise_run(v, &w), NAN);
 }
 
 static int advise_options(struct adviser *v)
 {
 	const struct job *job = v->job;
-	size_t workers = v->copy.workers;
-	if (advise_solutions(v) != 0)
-		return -1;
-	if (job_kind(job)->holds == HOLD_SERVERS && job_has_barrier(job) &&
-	    (advise_text_option(v, ADVISE_SYNC, "ssp:3") != 0 || advise_text_option(v, ADVISE_SYNC, "asp") != 0))
-		return -1;
-	if (advise_workers(v, workers - 1) != 0 || advise_workers(v, workers + 1) != 0 ||
-	    advise_workers(v, 2 * workers) != 0)
-		return -1;
-	if ((job->batch / 2 >= workers && advise_number(v, ADVISE_BATCH, (double)(job->batch / 2)) != 0) ||
-	    advise_number(v, ADVISE_BATCH, 2 * (double)job->batch) != 0)
-		return -1;
-	return job->checkpoint_every > 0 &&
-			       (advise_number(v, ADVISE_CHECKPOINT, job->checkpoint_every / 2) != 0 ||
-				advise_number(v, ADVISE_CHECKPOINT, job->checkpoint_every * 2) != 0)
-		       ? -1 : 0;
+	double workers = (double)v->copy.workers, batch = (double)job->batch;
+	double half = (double)(job->batch / 2), every = job->checkpoint_every;
+	int meet = job_has_barrier(job), at_servers = meet && job_kind(job)->holds == HOLD_SERVERS;
+	const struct {
+		enum advise_kind kind;
+		const char *value;
+		double number;
+		int can; /* it can be chosen */
+	} options[] = {{ADVISE_SOLUTION, "none", 0, 1},
+		       {ADVISE_SOLUTION, "even", 0, 1},
+		       {ADVISE_SOLUTION, "backup:1", 0, meet},
+		       {ADVISE_SOLUTION, "lb-bsp", 0, meet},
+		       {ADVISE_SOLUTION, "antdt-nd", 0, 1},
+		       {ADVISE_SOLUTION, "pace", 0, 1},
+		       {ADVISE_SYNC, "ssp:3", 0, at_servers},
+		       {ADVISE_SYNC, "asp", 0, at_servers},
+		       {ADVISE_NODES, NULL, workers - 1, workers > 1},
+		       {ADVISE_NODES, NULL, workers + 1, workers > 1}, /* else it is twice as many */
+		       {ADVISE_NODES, NULL, 2 * workers, 1},
+		       {ADVISE_BATCH, NULL, half, half >= workers},
+		       {ADVISE_BATCH, NULL, 2 * batch, 1},
+		       {ADVISE_CHECKPOINT, NULL, every / 2, every > 0},
+		       {ADVISE_CHECKPOINT, NULL, every * 2, every > 0}};
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+		int is_so = options[i].kind == ADVISE_SOLUTION &&
+			    strcmp(options[i].value, job->solution) == 0;
+		int is_more = options[i].kind == ADVISE_NODES && options[i].number > batch;
+		if (options[i].can && !is_so && !is_more &&
+		    advise_option(v, options[i].kind, options[i].value, options[i].number) != 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* ---- all ---- */
