@@ -38,6 +38,23 @@ int trainctl_solve(int argc, char **argv);
 		.help = (text)                                                                     \
 	}
 
+/* One whose process need not run. */
+#define TRAINCTL_ROWS_STATE(job, run, state)                                                       \
+	TRAINCTL_ROW_JOB(job),                                                                     \
+		TRAINCTL_ROW_RUN_DIR(run, "its run directory; state is in DIR/state"),             \
+		TRAINCTL_ROW_STATE_DIR(state, "the job's state directory")
+/* How it is told: as records on a pipe, in words on a terminal, unless one of these is given. */
+#define TRAINCTL_ROW_RECORDS(variable)                                                             \
+	{                                                                                          \
+		.name = "records", .kind = OPTION_FLAG, .target = (variable),                      \
+		.help = "records also on a terminal"                                               \
+	}
+#define TRAINCTL_ROW_TEXT(variable)                                                                \
+	{                                                                                          \
+		.name = "text", .kind = OPTION_FLAG, .target = (variable),                         \
+		.help = "words also on a pipe"                                                     \
+	}
+
 /* list.c: all jobs, printed. */
 int trainctl_list(struct error *err);
 /* How a job is that does not answer: how it ended, or that it is not there yet. Prints, and returns

@@ -180,13 +180,8 @@ int trainctl_advise(int argc, char **argv)
 	const char *name = NULL, *run_dir = NULL, *state_dir = NULL, *none;
 	struct advise_wanted w = {0};
 	const struct option_row rows[] = {
-		TRAINCTL_ROW_JOB(&name),
-		TRAINCTL_ROW_RUN_DIR(&run_dir, "its run directory; state is in DIR/state"),
-		TRAINCTL_ROW_STATE_DIR(&state_dir, "the job's state directory"),
-		{.name = "records",
-		 .kind = OPTION_FLAG,
-		 .target = &w.records,
-		 .help = "records also on a terminal"},
+		TRAINCTL_ROWS_STATE(&name, &run_dir, &state_dir),
+		TRAINCTL_ROW_RECORDS(&w.records),
 		{.name = "cluster",
 		 .kind = OPTION_FLAG,
 		 .target = &w.cluster,

@@ -11,9 +11,7 @@ int trainctl_ledger(int argc, char **argv)
 	const char *job = NULL, *run_dir = NULL, *state_dir = NULL, *none;
 	char journal[DIRS_PATH_MAX];
 	const struct option_row rows[] = {
-		TRAINCTL_ROW_JOB(&job),
-		TRAINCTL_ROW_RUN_DIR(&run_dir, "its run directory; state is in DIR/state"),
-		TRAINCTL_ROW_STATE_DIR(&state_dir, "the job's state directory"),
+		TRAINCTL_ROWS_STATE(&job, &run_dir, &state_dir),
 		{0}};
 	const struct option_table table = {
 		PROGRAM " ledger", "-j NAME | --run-dir DIR | --state-dir DIR",

@@ -200,17 +200,9 @@ int trainctl_report(int argc, char **argv)
 	struct wanted w = {0};
 	struct report p;
 	const struct option_row rows[] = {
-		TRAINCTL_ROW_JOB(&job),
-		TRAINCTL_ROW_RUN_DIR(&run_dir, "its run directory; state is in DIR/state"),
-		TRAINCTL_ROW_STATE_DIR(&state_dir, "the job's state directory"),
-		{.name = "records",
-		 .kind = OPTION_FLAG,
-		 .target = &w.records,
-		 .help = "records also on a terminal"},
-		{.name = "text",
-		 .kind = OPTION_FLAG,
-		 .target = &text,
-		 .help = "words also on a pipe"},
+		TRAINCTL_ROWS_STATE(&job, &run_dir, &state_dir),
+		TRAINCTL_ROW_RECORDS(&w.records),
+		TRAINCTL_ROW_TEXT(&text),
 		{.name = "html",
 		 .kind = OPTION_TEXT,
 		 .target = &w.html,
