@@ -163,26 +163,28 @@ static void compare_jobs(struct grid *table, const struct report *a, const struc
 			    b->a->score[k]);
 }
 
-static void compare_put_value(const char *name, const char *value, int words)
+static void compare_put_value(const char *name, const char *value)
 {
 	char clean[256];
 	text_clean(value, clean, sizeof clean);
-	if (words)
-		printf("  %-12s %s\n", name, clean[0] ? clean : "(default)");
+	printf("  %-12s %s\n", name, clean[0] ? clean : "(default)");
 }
 
-static void compare_put_keys(const struct side *from, const struct side *in, int both, int words)
+/* Of the keys that differ, those of a; or, only_b, those that a has not. */
+static void compare_put_keys(const struct side *a, const struct side *b, int only_b, int words)
 {
-	for (size_t i = 0; i < from->keys; i++) {
-		const char *name = from->key[i].name, *x = from->key[i].value;
-		const char *y = side_value(in, name);
-		if (in->keys == 0 || strcmp(name, "JOB") == 0 || strcmp(x, y) == 0 || (!both && y[0]))
+	const struct side *from = only_b ? b : a;
+	for (size_t i = 0; a->keys > 0 && b->keys > 0 && i < from->keys; i++) {
+		const char *name = from->key[i].name;
+		const char *x = side_value(a, name), *y = side_value(b, name);
+		if (strcmp(name, "JOB") == 0 || strcmp(x, y) == 0 || (only_b && x[0]))
 			continue;
-		if (!words)
-			record_print(stdout, RECORD("differs", F("key", name),
-						    F("a", both ? x : y), F("b", both ? y : x)));
-		compare_put_value(name, both ? x : y, words);
-		compare_put_value("", both ? y : x, words);
+		if (!words) {
+			record_print(stdout, RECORD("differs", F("key", name), F("a", x), F("b", y)));
+			continue;
+		}
+		compare_put_value(name, x);
+		compare_put_value("", y);
 	}
 }
 
@@ -208,22 +210,15 @@ static void compare_words(struct side side[2])
 	puts("\nKeys that differ");
 	if (side[0].keys == 0 || side[1].keys == 0)
 		puts("  not known: a job without STATE/job.env");
+	compare_put_keys(&side[0], &side[1], 0, 1);
 	compare_put_keys(&side[0], &side[1], 1, 1);
-	compare_put_keys(&side[1], &side[0], 0, 1);
 }
 
 int trainctl_compare(int argc, char **argv)
 {
 	int records = 0, text = 0, first;
-	const struct option_row rows[] = {{.name = "records",
-					   .kind = OPTION_FLAG,
-					   .target = &records,
-					   .help = "records also on a terminal"},
-					  {.name = "text",
-					   .kind = OPTION_FLAG,
-					   .target = &text,
-					   .help = "words also on a pipe"},
-					  {0}};
+	const struct option_row rows[] = {
+		TRAINCTL_ROW_RECORDS(&records), TRAINCTL_ROW_TEXT(&text), {0}};
 	const struct option_table table = {
 		PROGRAM " compare", "A B",
 		"Shows two jobs beside each other: time and its causes, decisions, scores, and the "
@@ -242,8 +237,8 @@ int trainctl_compare(int argc, char **argv)
 		compare_words(side);
 	else if (result == 0) {
 		compare_jobs(NULL, &side[0].report, &side[1].report);
+		compare_put_keys(&side[0], &side[1], 0, 0);
 		compare_put_keys(&side[0], &side[1], 1, 0);
-		compare_put_keys(&side[1], &side[0], 0, 0);
 	}
 	side_free(&side[0]);
 	side_free(&side[1]);
