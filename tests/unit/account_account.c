@@ -283,10 +283,8 @@ static void waiting_is_what_all_together_would_save(void **state)
 }
 
 /* Two alike, each of whose batches takes half a second and half a second of waiting. */
-static void what_all_wait_is_no_stragglers_fault(void **state)
+static void alike(struct cost *c, const char *what)
 {
-	(void)state;
-	struct cost c;
 	slow_and_fast();
 	for (double at = 1011; at <= 1110; at++) {
 		series("w0", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010),
@@ -294,14 +292,49 @@ static void what_all_wait_is_no_stragglers_fault(void **state)
 		series("w1", at - 1010, 100 * (at - 1010), 0.5 * (at - 1010), 0.5 * (at - 1010),
 		       at);
 	}
+	take("%s", what);
 	take("phase name=stopping at=1110");
 	account_end(a);
-	assert_int_equal(cost_of(a, &c, &err), 0);
+	assert_int_equal(cost_of(a, c, &err), 0);
+	near(sum_of(c), c->seconds);
+}
+
+static void what_all_wait_is_no_stragglers_fault(void **state)
+{
+	(void)state;
+	struct cost c;
+	alike(&c, "row loss=1 at=1110");
+	assert_int_equal(verdict_of(a, &c).kind, VERDICT_MEETING);
 	near(c.of[COST_TOGETHER], 50);
 	near(c.of[COST_BARRIER], 50);
 	near(c.of[COST_WAITING], 0);
 	near(c.busy, c.seconds);
 	near(c.could, c.speed);
+}
+
+static void a_wait_for_a_checkpoint_is_no_barrier(void **state)
+{
+	(void)state;
+	struct cost c;
+	alike(&c, "checkpoint iteration=100 stall=30 at=1109.9");
+	near(c.of[COST_STALL], 30);
+	near(c.of[COST_BARRIER], 20);
+	struct verdict v = verdict_of(a, &c);
+	assert_int_equal(v.kind, VERDICT_CHECKPOINTS);
+	assert_false(v.machine);
+	near(v.seconds, 30);
+}
+
+static void a_job_that_stood_longer_than_all_else_stood(void **state)
+{
+	(void)state;
+	struct cost c;
+	alike(&c, "stood iteration=100 why=no-one seconds=60 at=1110");
+	struct verdict v = verdict_of(a, &c);
+	assert_int_equal(v.kind, VERDICT_STOOD);
+	assert_false(v.machine);
+	assert_string_equal(v.id, "");
+	near(v.seconds, 60);
 }
 
 /* Two ranks alike, but that w1 computes for 0.25 s and w0 for half of that; sums take 0.5 s. */
@@ -403,6 +436,10 @@ static void a_worker_that_is_down_costs_what_it_could_have_done(void **state)
 	near(c.of[COST_RESTARTS], 25); /* half the machines, half the time */
 	near(c.of[COST_TOGETHER], 75);
 	near(sum_of(&c), c.seconds);
+	struct verdict v = verdict_of(a, &c);
+	assert_int_equal(v.kind, VERDICT_RESTARTS);
+	assert_false(v.machine);
+	near(v.seconds, 25);
 }
 
 static void without_measurements_there_are_only_phases(void **state)
@@ -667,6 +704,8 @@ int main(void)
 		TEST(a_job_that_goes_on_has_a_course_that_does),
 		TEST(waiting_is_what_all_together_would_save),
 		TEST(what_all_wait_is_no_stragglers_fault),
+		TEST(a_wait_for_a_checkpoint_is_no_barrier),
+		TEST(a_job_that_stood_longer_than_all_else_stood),
 		TEST(a_slow_link_is_in_collectives_and_no_straggler),
 		TEST(the_one_for_which_others_wait_costs_that_time),
 		TEST(without_a_barrier_a_slow_one_costs_what_it_lacks),
