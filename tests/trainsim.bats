@@ -186,6 +186,12 @@ advised() { # JOB-FIELDS RECORD...
 	mv half state/job.log
 	run -0 --separate-stderr trainctl advise --state-dir state
 	[[ $output == *'is=machine kind=worker what=w2'* ]]
+	# A worker that came and died before it trained.
+	printf 'event role=worker id=w9 kind=%s at=1\n' 'start life=0' 'exit life=0' 'ready life=1' >came
+	sed -i '/^phase name=running/r came' state/job.log
+	trainctl report --state-dir state 2>/dev/null | grep -q '^node .*id=w9 restarts=1'
+	run -0 --separate-stderr trainctl advise --state-dir state
+	[[ $output == *'is=machine kind=worker what=w2'* ]]
 	# Nothing measured, no job file, none at all.
 	grep '^begin\|^phase' state/job.log >half
 	mv half state/job.log

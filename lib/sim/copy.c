@@ -3,6 +3,7 @@
 
 #include "account/cost.h"
 #include "base/grow.h"
+#include "base/number.h"
 #include "base/reals.h"
 #include "job/kind.h"
 #include "solve/options.h"
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define WINDOWS 400 /* at most */
+#define NODES_MAX 1000000
 #define SAME 0.01   /* a speed that differs by less is the same */
 
 /* ---- a job file ---- */
@@ -114,15 +116,24 @@ static void copy_checkpoints(const struct account *a, struct copy_cost *out)
 
 /* ---- nodes ---- */
 
-/* The number of w3, ps1; -1: it has another name. */
-static long copy_number_of(const struct account_node *n, const char *prefix)
+static long copy_number_of(const char *id, const char *prefix)
 {
 	size_t len = strlen(prefix);
-	char *end;
-	if (strncmp(n->id, prefix, len) != 0 || n->id[len] < '0' || n->id[len] > '9')
-		return -1;
-	long i = strtol(n->id + len, &end, 10);
-	return *end == '\0' && i < 1000000 ? i : -1;
+	uint64_t number;
+	return strncmp(id, prefix, len) == 0 &&
+			       number_u64(id + len, 0, NODES_MAX - 1, &number, NULL, NULL) == 0
+		       ? (long)number : -1;
+}
+
+/* The number of worker w3, of server ps1; -1: it is none, or has another name. */
+static long copy_worker_of(const struct account_node *n)
+{
+	return account_is_worker(n) ? copy_number_of(n->id, "w") : -1;
+}
+
+static long copy_server_of(const struct account_node *n)
+{
+	return account_is_server(n) ? copy_number_of(n->id, "ps") : -1;
 }
 
 static double copy_begin(const struct account *a)
@@ -138,11 +149,12 @@ static void copy_count(struct copy *c, const struct account *a, double begin)
 	size_t points = 1;
 	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
-		if (account_is_server(n) && copy_number_of(n, "ps") >= 0)
-			c->servers = (size_t)fmax((double)c->servers, (double)copy_number_of(n, "ps") + 1);
-		if (!account_is_worker(n) || copy_number_of(n, "w") < 0 || n->points < 2)
+		if (copy_server_of(n) >= (long)c->servers)
+			c->servers = (size_t)copy_server_of(n) + 1;
+		if (copy_worker_of(n) < 0 || n->points < 2)
 			continue;
-		c->workers = (size_t)fmax((double)c->workers, (double)copy_number_of(n, "w") + 1);
+		if (copy_worker_of(n) >= (long)c->workers)
+			c->workers = (size_t)copy_worker_of(n) + 1;
 		points = n->points > points ? n->points : points;
 		c->seconds = fmax(c->seconds, n->point[n->points - 1].at - begin);
 	}
@@ -152,8 +164,8 @@ static void copy_count(struct copy *c, const struct account *a, double begin)
 
 static void copy_worker(struct copy *c, const struct account_node *n, double begin)
 {
-	double *speed = c->speed + (size_t)copy_number_of(n, "w") * c->windows;
-	double *rows = c->rows + (size_t)copy_number_of(n, "w") * c->windows;
+	double *speed = c->speed + (size_t)copy_worker_of(n) * c->windows;
+	double *rows = c->rows + (size_t)copy_worker_of(n) * c->windows;
 	double push = c->cost.push > 0 ? c->cost.push : 0, now = 0;
 	for (size_t k = 0; k < c->windows; k++) {
 		double from = begin + c->length * (double)k;
@@ -191,13 +203,13 @@ static double copy_servers(struct copy *c, const struct account *a, double *sort
 	double most = 0;
 	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
-		if (!account_is_server(n) || copy_number_of(n, "ps") < 0 || n->points < 2)
+		if (copy_server_of(n) < 0 || n->points < 2)
 			continue;
 		const struct account_point *p = &n->point[n->points - 1], *q = &n->point[0];
 		double each = (p->time - q->time) / (p->batches - q->batches);
 		if (!(each >= 0) || !isfinite(each))
 			continue;
-		c->delay[copy_number_of(n, "ps")] = each;
+		c->delay[copy_server_of(n)] = each;
 		most = fmax(most, each);
 		sorted[known++] = each;
 	}
@@ -215,13 +227,13 @@ static int copy_kills(struct copy *c, const struct account *a, double begin)
 	for (size_t i = 0; i < a->marks; i++) {
 		const struct account_mark *m = &a->mark[i];
 		const struct account_node *n = m->node == ACCOUNT_NOBODY ? NULL : &a->node[m->node];
-		if (m->kind != ACCOUNT_RESTART || !n || m->reason || !account_is_worker(n) ||
-		    copy_number_of(n, "w") < 0)
+		long worker = n ? copy_worker_of(n) : -1; /* one beyond c->workers never trained */
+		if (m->kind != ACCOUNT_RESTART || m->reason || worker < 0 || worker >= (long)c->workers)
 			continue;
 		if (GROW(c->kill, c->kill_room, c->kills + 1) != 0)
 			return -1;
 		c->kill[c->kills++] = (struct copy_kill){
-			(size_t)copy_number_of(n, "w"), fmax(m->at - fmax(m->seconds, 0) - begin, 0)};
+			(size_t)worker, fmax(m->at - fmax(m->seconds, 0) - begin, 0)};
 	}
 	return 0;
 }
@@ -252,8 +264,7 @@ static int copy_measure(struct copy *c, const struct account *a, double begin)
 	if (result == 0) {
 		copy_comm(c, a);
 		for (size_t i = 0; i < a->nodes; i++)
-			if (account_is_worker(&a->node[i]) && copy_number_of(&a->node[i], "w") >= 0 &&
-			    a->node[i].points > 1)
+			if (copy_worker_of(&a->node[i]) >= 0 && a->node[i].points > 1)
 				copy_worker(c, &a->node[i], begin);
 		copy_fill(c, sorted);
 		double slowest = copy_servers(c, a, sorted);
