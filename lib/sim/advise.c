@@ -32,6 +32,7 @@ struct adviser {
 	const struct job *job;
 	struct copy copy; /* as it was */
 	double *median;   /* speed in each window */
+	double *slowness; /* how many times the median time each worker takes for a sample, in the mean */
 	const char **host; /* of each worker; "": not known */
 	double spread; /* of the workers' speeds, the middle half of them, by the median */
 	const volatile sig_atomic_t *stop;
@@ -193,35 +194,18 @@ static int suspect(struct adviser *v, enum advise_kind kind, const char *what)
 			      run_without(v, kind, what, 1) - v->list->ideal);
 }
 
-/* How many times the median time a worker takes for a sample, in the mean. */
-static double advise_slowness(const struct adviser *v, size_t worker)
-{
-	double sum = 0;
-	for (size_t k = 0; k < v->copy.windows; k++)
-		sum += v->median[k] / v->copy.speed[worker * v->copy.windows + k];
-	return sum / (double)v->copy.windows;
-}
-
-/* The slowest that are no suspects yet. */
+/* The slowest. */
 static int suspect_workers(struct adviser *v)
 {
-	double before = INFINITY;
-	size_t last = 0; /* of those as slow as `before` */
 	for (int n = 0; n < WORKERS; n++) {
-		double most = SLOW;
-		size_t slowest = v->copy.workers;
+		size_t slowest = 0;
 		char id[OPTION_ID_MAX];
-		for (size_t i = 0; i < v->copy.workers; i++) {
-			double slow = advise_slowness(v, i);
-			if (slow > most && (slow < before || (slow <= before && i > last))) {
-				most = slow;
+		for (size_t i = 1; i < v->copy.workers; i++)
+			if (v->slowness[i] > v->slowness[slowest])
 				slowest = i;
-			}
-		}
-		if (slowest == v->copy.workers)
+		if (!(v->slowness[slowest] > SLOW))
 			return 0;
-		before = most;
-		last = slowest;
+		v->slowness[slowest] = 0; /* it is a suspect already */
 		snprintf(id, sizeof id, "w%zu", slowest);
 		if (suspect(v, ADVISE_WORKER, id) != 0)
 			return -1;
@@ -379,8 +363,9 @@ static int advise_workers_were(struct adviser *v)
 	const struct copy *c = &v->copy;
 	double *sorted = calloc(c->workers, sizeof *sorted);
 	v->median = calloc(c->windows, sizeof *v->median);
+	v->slowness = calloc(c->workers, sizeof *v->slowness);
 	v->host = calloc(c->workers, sizeof *v->host);
-	if (!v->median || !v->host || !sorted) {
+	if (!v->median || !v->slowness || !v->host || !sorted) {
 		free(sorted);
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	}
@@ -392,6 +377,9 @@ static int advise_workers_were(struct adviser *v)
 		v->median[k] = reals_median(sorted, c->workers);
 		v->spread += (sorted[3 * c->workers / 4] - sorted[c->workers / 4]) / v->median[k] /
 			     (double)c->windows;
+		for (size_t i = 0; i < c->workers; i++)
+			v->slowness[i] += v->median[k] / c->speed[i * c->windows + k] /
+					  (double)c->windows;
 	}
 	free(sorted);
 	return 0;
@@ -430,6 +418,7 @@ int advise(struct advice_list *out, const struct account *a, const struct job *j
 	int result = advise_all(&v);
 	copy_free(&v.copy);
 	free(v.median);
+	free(v.slowness);
 	free(v.host);
 	if (result != 0)
 		advise_free(out);
