@@ -274,7 +274,8 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 }
 
 @test "status of all jobs in 40 and 80 columns; top of a job that does not run" {
-	job
+	local name=all-$BASHPID # its run directory is that of every job of this name
+	job JOB=$name
 	trainctl run job.env >out
 	mkdir -p "$T/home"
 	for columns in 40 80; do
@@ -282,13 +283,14 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 		[ "$(cat status)" = 0 ]
 		fits $columns
 		lines | grep -q '^JOB  *STATE  *DONE'
-		lines | grep -q '^tiny  *done  *100%'
+		lines | grep -q "^$name  *done  *100%"
 	done
-	in_terminal 80 "trainctl top -j tiny"
+	in_terminal 80 "trainctl top -j $name"
 	[ "$(cat status)" = 1 ]
-	lines | grep -q '^tiny: done in'
+	lines | grep -q "^$name: done in"
 	not grep -q $'\e\[?1049h' screen
 	run -66 trainctl top -j nobody
+	rm -r "/tmp/paceline-$(id -u)/$name"
 }
 
 @test "what the first rank of a trainer prints is shown, on a terminal only" {
