@@ -37,6 +37,8 @@ sleeps() { pgrep -f "^sleep $1\$" >/dev/null; }
 gone() { not pgrep -f "^sleep $1\$" >/dev/null; }
 # two SECONDS: the command is one process that waits for another.
 two() { echo "sleep $1 & echo up; sleep $1"; }
+# younger SECONDS: of the two at the far end of that one, the one that does the work.
+younger() { ps -o ppid= -p "$(pgrep -f "^/bin/sh -c sleep $1 ")"; }
 
 # as_the_command NODE-HOST...: what holds for every way there.
 as_the_command() {
@@ -196,32 +198,37 @@ killed() {
 }
 
 @test "the far end killed: what it has started goes, too" {
-	local n pid far=
+	local n whom far
 	n=$(unique)
-	start far node-host h1 /bin/sh -c "$(two "$n")"
-	wait_for "grep -qx up far.err"
-	# Of the two the elder waits for the younger. Other tests have some as well.
-	for pid in $(pgrep -f "^$(command -v node-host) --serve"); do
-		if ours "$pid" && ! grep -q '^Name:.node-host' "/proc/$(ps -o ppid= -p "$pid" | tr -d ' ')/status"; then
-			far=$pid
-		fi
+	for whom in younger elder; do
+		start $whom node-host h1 /bin/sh -c "$(two "$n")"
+		wait_for "grep -qx up $whom.err"
+		far=$(younger "$n")
+		[ $whom = younger ] || far=$(ps -o ppid= -p $far)
+		kill -9 $far
+		ended "$PID"
+		[ "$status" -eq 255 ]
+		wait_for "gone $n"
 	done
-	kill -9 "$far"
-	ended "$PID"
-	[ "$status" -eq 255 ]
-	wait_for "gone $n"
 }
 
 @test "silence: the far end kills it, then this end gives the host up" {
-	local n
-	n=$(unique)
+	local n m far stopped
+	n=$(unique) m=$((n + 1))
+	start stopped node-host h1 /bin/sh -c "$(two "$m")"
+	wait_for "grep -qx up stopped.err"
+	stopped=$PID far=$(younger "$m")
 	start silent node-host h1 /bin/sh -c "$(two "$n")"
 	wait_for "grep -qx up silent.err"
-	kill -STOP "$(cat ssh.pid)"
-	wait_for "gone $n"
-	ended "$PID"
-	[ "$status" -eq 255 ]
+	kill -STOP "$(cat ssh.pid)" $far
+	wait_for "gone $n && gone $m"
+	not kill -0 $far
+	for PID in "$PID" "$stopped"; do
+		ended "$PID"
+		[ "$status" -eq 255 ]
+	done
 	grep -q "h1: no sign of life for 40 s" silent.err
+	grep -q "h1: connection lost" stopped.err
 }
 
 @test "a host that is not reached, a kit that is not there" {

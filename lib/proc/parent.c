@@ -432,7 +432,7 @@ int parent_main(int argc, char **argv)
 	/* A launch template's shell may have died before the program. The dead node still holds its
 	 * pid, so this reaches no stranger. */
 	kill(-r.pid, SIGKILL);
-	process_kill_session(); /* processes of the node in groups of their own */
+	process_kill_session(r.parent); /* processes of the node in groups of their own */
 	write_end(&spec, &r, process_wait(r.pid));
 	free(spec.words);
 	free(spec.text);

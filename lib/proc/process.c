@@ -162,17 +162,15 @@ static int is_of_session(pid_t pid, pid_t session)
 	return stat_field(pid, 6, &of) == 0 && of == (uint64_t)session;
 }
 
-void process_kill_session(void)
+void process_kill_session(pid_t session)
 {
 	pid_t self = getpid();
-	if (getsid(0) != self)
-		return;
 	for (int i = 0, left = 1; left && i < SESSION_TRIES; i++) {
 		DIR *d = opendir("/proc");
 		left = 0;
 		for (struct dirent *e; d && (e = readdir(d));) {
 			pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
-			if (pid > 0 && pid != self && is_of_session(pid, self))
+			if (pid > 0 && pid != self && is_of_session(pid, session))
 				left |= kill(pid, SIGKILL) == 0;
 		}
 		if (d)

@@ -29,9 +29,11 @@ int process_wait(pid_t pid);
 /* Forgets signals that came meanwhile (they were for its old group); then all is as at a login. */
 void process_signals_reset(void);
 
-/* For the leader of a session: SIGKILL to all others in it, until only ended ones are left; gives
- * up after a second on one that the kernel holds. Does not find a process with its own session. */
-void process_kill_session(void);
+/* SIGKILL to all in the session but us, until only ended ones are left; gives up after a second on
+ * one that the kernel holds. A session has the pid of its leader, which must be us or must not have
+ * been waited for: else the pid may be another one's by now. Does not find a process with its own
+ * session. */
+void process_kill_session(pid_t session);
 
 /* In a child: executes a program, whose words end with NULL. If that fails, the child ends with 78,
  * or 71 when there is no memory, and says so on standard error, as `who`. */

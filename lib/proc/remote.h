@@ -26,6 +26,9 @@
 
 #define REMOTE_BEAT_SECONDS 2.0
 #define REMOTE_FAR_SECONDS 30.0  /* until the far end gives up */
+/* Until the far end's elder process kills the younger, which does not move, with all that it has
+ * started (remote_serve.h) */
+#define REMOTE_STUCK_SECONDS 35.0
 #define REMOTE_NEAR_SECONDS 40.0 /* until this end does */
 
 struct remote;

@@ -35,13 +35,13 @@
 
 struct serve {
 	const char *search;
-	int gate;    /* to the process that waits for us; when it ends we end */
+	int gate;    /* to the process that waits for us, which hears that we move; when it ends we end */
 	int signals; /* signalfd */
 	pid_t node;  /* 0: none */
 	struct limits_group limits; /* of the node */
 	struct framer framer;
 	char in[2 * CHUNK];
-	double heard, beat;
+	double heard, beat, moved; /* the last: when the gate was told that we move */
 	struct inspect_motion motion; /* of the node, */
 	double looked;                /* at this time of clock_mono(); 0: never */
 	int failed; /* something that the node needs could not be made */
@@ -66,6 +66,15 @@ static void on_alarm(int sig)
 
 /* ---- saying ---- */
 
+static void serve_move(struct serve *s)
+{
+	double now = clock_mono();
+	if (now - s->moved < REMOTE_BEAT_SECONDS)
+		return;
+	s->moved = now;
+	(void)send(s->gate, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* the gate's end is seen in a turn */
+}
+
 static void serve_say(struct serve *s, const void *data, size_t len)
 {
 	alarm((unsigned)REMOTE_FAR_SECONDS);
@@ -73,6 +82,7 @@ static void serve_say(struct serve *s, const void *data, size_t len)
 		s->over = 1;
 	alarm(0);
 	s->beat = clock_mono();
+	serve_move(s);
 }
 
 static void say_record(struct serve *s, struct record_out *o, const char *text)
@@ -134,6 +144,7 @@ static void say_beat(struct serve *s)
 static void keep_beating(struct serve *s)
 {
 	struct pollfd out = {.fd = 1, .events = POLLOUT};
+	serve_move(s);
 	if (clock_mono() - s->beat < REMOTE_BEAT_SECONDS)
 		return;
 	if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT))
@@ -420,8 +431,6 @@ static int serve_start_node(struct serve *s, const char *host, const char *dir, 
 		return -1;
 	s->node = pid;
 	group = (sig_atomic_t)pid;
-	if (write(s->gate, &pid, sizeof pid) != (ssize_t)sizeof pid)
-		s->over = 1;
 	return 0;
 }
 
@@ -565,7 +574,7 @@ static int serve_send_signal(struct serve *s, const struct record *r, struct err
 static void node_ended(struct serve *s)
 {
 	serve_kill_group();
-	process_kill_session();
+	process_kill_session(getpid());
 	group = 0;
 	struct node_end end = end_of(process_wait(s->node));
 	limits_end(&s->limits, &end);
@@ -700,7 +709,7 @@ static int serve_all(const char *search, int gate)
 	while (!s.over)
 		serve_turn(&s);
 	serve_kill_group();
-	process_kill_session();
+	process_kill_session(getpid());
 	if (s.node)
 		limits_end(&s.limits, &(struct node_end){0});
 	return 0;
@@ -716,12 +725,29 @@ static void serve_pass_on(int sig)
 		kill((pid_t)worker, sig);
 }
 
+/* Waits until the younger ends (0), or has not moved for so long that it may never do so again (1):
+ * something holds it, or has stopped it. Beats that are missed are counted, and no time is taken: we
+ * may have been stopped ourselves. */
+static int serve_is_stuck(int gate)
+{
+	struct pollfd in = {.fd = gate, .events = POLLIN};
+	char words[64];
+	for (double still = 0; still < REMOTE_STUCK_SECONDS;) {
+		int ready = poll(&in, 1, (int)(REMOTE_BEAT_SECONDS * 1000));
+		if (ready > 0 && read(gate, words, sizeof words) <= 0)
+			return 0;
+		if (ready >= 0)
+			still = ready > 0 ? 0 : still + REMOTE_BEAT_SECONDS;
+	}
+	return 1;
+}
+
 int remote_serve(const char *search)
 {
 	static const int passed[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 	const struct sigaction action = {.sa_handler = serve_pass_on, .sa_flags = SA_RESTART};
+	siginfo_t info = {0};
 	int gate[2];
-	pid_t node = 0;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0)
 		return ERROR_OS;
 	pid_t pid = process_fork();
@@ -737,9 +763,11 @@ int remote_serve(const char *search)
 		sigaction(passed[i], &action, NULL);
 	close(0);
 	close(1);
+	if (!serve_is_stuck(gate[0]))
+		waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
+	/* One that was killed leaves what it had started; one that does not move goes with it. */
+	if (info.si_code != CLD_EXITED)
+		process_kill_session(pid);
 	int status = process_wait(pid);
-	/* If it was killed, kill what it had started, too. */
-	if (!WIFEXITED(status) && read(gate[0], &node, sizeof node) == (ssize_t)sizeof node && node > 0)
-		kill(-node, SIGKILL);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : ERROR_TEMPFAIL;
 }

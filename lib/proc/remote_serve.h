@@ -4,7 +4,8 @@
  *
  * Two processes: the one that the launcher has started waits for the other, which leads its own
  * session and does the work.  When either dies, the conversation ends, or nothing is heard for
- * REMOTE_FAR_SECONDS, the node's whole process group is killed.
+ * REMOTE_FAR_SECONDS, the node's whole process group is killed.  So it is when the younger does not
+ * move for REMOTE_STUCK_SECONDS (SIGSTOP, storage that hangs), and the younger with it.
  */
 #ifndef PACELINE_PROC_REMOTE_SERVE_H
 #define PACELINE_PROC_REMOTE_SERVE_H
