@@ -57,6 +57,40 @@ four() {
 	trainsim --solution antdt-nd <c | grep -q '^restart id=w1 '
 }
 
+@test "a solution that is an executable is asked and obeyed as in a job" {
+	four 'sync=bsp every=5 lambda=1.7' 'node id=w2 speed=250' >c
+	cat >outside <<-'END'
+		#!/usr/bin/env bash
+		echo "$@" >>asked
+		exec trainctl solve antdt-nd "${@/#/-o}"
+	END
+	chmod +x outside
+	trainsim --solution antdt-nd <c | grep -v ^begin | sed s/solution=antdt-nd/solution=outside/ >a
+	trainsim --solution outside <c | grep -v ^begin >b
+	cmp a b
+	[[ $(head -n 1 asked) == *lambda=1.7* ]]
+	[ "$(grep -c ^decision a)" = "$(wc -l <asked)" ]
+	[ "$(trainsim -s --solution "$PWD/outside" <c)" = "$(trainsim -s --solution antdt-nd <c)" ]
+	trainctl solve --log b antdt-nd | grep '^action' | cmp - <(grep '^action' b)
+	# What a job would skip is skipped: dead, no action, half a decision, of a node that is not there.
+	local answer
+	for answer in 'exit 3' 'kill -9 $$' 'echo jump' 'echo action kind=none; echo action kind=eat' 'head -c 2000000 /dev/zero' \
+		'echo action kind=adjust-bs role=worker id=w2 size=30 accum=1; echo action kind=adjust-bs role=worker id=w9 size=1 accum=1' \
+		'echo action kind=backup-workers count=4' 'echo action kind=kill-restart role=worker id=ps0'; do
+		printf '#!/bin/sh\n%s\n' "$answer" >outside
+		run -0 --separate-stderr trainsim --solution outside <c
+		echo "$answer: $stderr"
+		[[ $stderr == "trainsim: solution outside: "*"; skipped" ]]
+		[ "${#stderr_lines[@]}" = 1 ] # until its reason changes
+		[[ $output == *"decided actions=0 skipped=1 "* ]]
+		[[ $output != *$'\naction '* ]]
+		[[ $output == *"state=done jct=40.000000 "* ]]
+	done
+	chmod -x outside
+	run -65 trainsim --solution outside <c
+	[[ $output == *"no built-in solution, and no executable"* ]]
+}
+
 @test "a killed worker's rows are trained by the others, and each row once" {
 	four sync=bsp 'event kind=kill id=w3 at=3.05' 'cost start=1' >c
 	[ "$(field samples <c)" = 40000 ]

@@ -9,7 +9,7 @@
 #include "cmd/trainctl.h"
 #include "base/fs.h"
 #include "base/grow.h"
-#include "job/deadline.h"
+#include "job/solver.h"
 #include "plan/rounds.h"
 #include "proc/child.h"
 #include "record/record.h"
@@ -82,21 +82,10 @@ static void solve_log_on_end(const struct child_end *e, void *arg)
 /* Prints the output; p->why says how it failed, if it did. */
 static int ask_executable(struct replay *p, struct error *err)
 {
-	char path[DIRS_PATH_MAX], called[80];
-	char *argv[SOLUTION_OPTIONS_MAX + 2] = {path};
-	const char *slash = strrchr(p->name, '/');
-	struct solution_arguments given;
-	trainctl_solution_path(p->name, path);
-	solution_options_arguments(&p->options, &given);
-	memcpy(argv + 1, given.item, sizeof given.item);
-	snprintf(called, sizeof called, "solution %.60s", slash ? slash + 1 : p->name);
-	const struct child_options options = {.argv = argv,
-					      .called = called, /* with the bounds of a job */
-					      .input = p->text,
-					      .input_bytes = p->text_len,
-					      .seconds = deadline_seconds(DEADLINE_SOLUTION),
-					      .done = solve_log_on_end,
-					      .arg = p};
+	struct solver v;
+	struct child_options options = solver_child(&v, p->name, &p->options, p->text, p->text_len);
+	options.done = solve_log_on_end;
+	options.arg = p;
 	return child_run(&options, err);
 }
 

@@ -2,7 +2,6 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "base/grow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,54 +22,7 @@ struct sup_act {
 	size_t refused;     /* restarts of the same decision; for rq */
 };
 
-/* ---- lists ---- */
-
-int sup_actions_add(struct sup_actions *list, const struct action *a, size_t line,
-		    struct error *err)
-{
-	size_t room = list->room;
-	if (GROW(list->item, room, list->count + 1) != 0 ||
-	    GROW(list->line, list->room, list->count + 1) != 0)
-		return error_set(err, ERROR_OS, "actions", "out of memory");
-	list->item[list->count] = *a;
-	list->line[list->count++] = line;
-	return 0;
-}
-
-void sup_actions_free(struct sup_actions *list)
-{
-	free(list->item);
-	free(list->line);
-	*list = (struct sup_actions){0};
-}
-
-/* Every line must be an action: a mistyped word must not leave half a decision. */
-int sup_actions_parse(struct sup_actions *list, const char *text, size_t len, struct error *err)
-{
-	struct record_walk walk = record_walk(text, len);
-	struct record r;
-	struct action a;
-	int got;
-	while ((got = record_next(&walk, &r, err)) == RECORD_ONE)
-		if (action_parse(&a, &r, err) != 0 ||
-		    sup_actions_add(list, &a, walk.number, err) != 0)
-			break;
-	if (got == RECORD_END)
-		return 0;
-	if (text[len - 1] != '\n' && walk.at == walk.end)
-		error_set(err, ERROR_DATA, NULL, "ends in the middle");
-	char why[sizeof err->text];
-	memcpy(why, err->text, sizeof why);
-	return error_set(err, err->code, NULL, "line %llu: %.900s", (unsigned long long)walk.number,
-			 why);
-}
-
 /* ---- checking ---- */
-
-static const char *action_id_of(const struct action *a)
-{
-	return a->kind == ACTION_BACKUP_WORKERS ? "" : a->id;
-}
 
 static void action_log_refused(struct supervisor *s, const struct action *a, size_t line,
 			       const char *reason, struct request *rq)
@@ -78,7 +30,7 @@ static void action_log_refused(struct supervisor *s, const struct action *a, siz
 	s->actions.refused[a->kind]++;
 	for (int to_log = 0; to_log < 2; to_log++) {
 		struct record_out *o = RECORD("refused", F("kind", action_kind_name(a->kind)),
-					      F("id", action_id_of(a)), F("reason", reason),
+					      F("id", action_id(a)), F("reason", reason),
 					      line > 0 ? F("line", line) : F_NONE);
 		if (to_log)
 			sup_log(s, o);
@@ -87,69 +39,35 @@ static void action_log_refused(struct supervisor *s, const struct action *a, siz
 	}
 }
 
-/* Why an action makes no sense, as a word; NULL: it makes sense. A size for a worker that is not up
- * is fine: the worker gets it when it joins. */
-static const char *action_nonsense(struct supervisor *s, const struct action *a)
+static struct decision_rules action_rules(struct supervisor *s)
 {
-	struct sup_node *n = action_id_of(a)[0] ? sup_find(s, a->id) : NULL;
-	switch (a->kind) {
-	case ACTION_ADJUST_BS:
-		if (job_balance(s->job)) /* the lead sets them at every barrier */
-			return "balanced";
-		if (!n || n->role != sup_trainers(s))
-			return "unknown-node";
-		return a->size == 0 || a->accum == 0 || a->size > NODE_BATCH_MAX ||
-				       a->accum > NODE_BATCH_MAX / a->size
-			       ? "size"
-			       : NULL;
-	case ACTION_ADJUST_LR:
-		if (job_has_documents(s->job))
-			return "no-rate";
-		return !n || n->role != sup_trainers(s) ? "unknown-node" : NULL;
-	case ACTION_BACKUP_WORKERS:
-		if (a->count > 0 && !job_kind(s->job)->backup)
-			return job_kind(s->job)->sums ? "sums" : "trainer";
-		if (a->count > 0 && !job_has_barrier(s->job))
-			return "no-barrier";
-		return a->count >= sup_count(s, sup_trainers(s)) ? "count" : NULL;
-	case ACTION_KILL_RESTART:
-		return n && ((a->role == NODE_WORKER && n->role == sup_trainers(s)) ||
-			     (a->role == NODE_SERVER && n->role->goes_back))
-			       ? NULL
-			       : "unknown-node";
-	case ACTION_NONE:
-		break;
-	}
-	return NULL;
+	const struct job_kind *kind = job_kind(s->job);
+	return (struct decision_rules){
+		.is_balanced = job_balance(s->job) != NULL,
+		.has_rate = !job_has_documents(s->job),
+		.no_backup = !kind->backup		? kind->sums ? "sums" : "trainer"
+			     : !job_has_barrier(s->job) ? "no-barrier"
+							: NULL,
+		.workers = sup_count(s, sup_trainers(s))};
 }
 
-/* Such a word as a sentence, for people. */
-static const char *in_words(const char *reason)
+/* Whether the job has the node, and, for a restart, such a node can be restarted. A size for a worker
+ * that is not up is fine: the worker gets it when it joins. */
+static int action_is_known(struct supervisor *s, const struct action *a)
 {
-	static const char *const words[][2] = {
-		{"balanced", "SOLUTION sets the sizes itself, at every barrier"},
-		{"unknown-node", "there is no such worker or server"},
-		{"size", "size= times accum= is 0, or more than a batch can be"},
-		{"trainer", "no backup workers: the batches of a TRAINER are in its own parameters "
-			    "already, and can't be left out"},
-		{"sums", "no backup workers: a rank that is left out of an iteration lacks its step, and would "
-			 "need the state of another rank, for which all wait"},
-		{"no-rate", "MODEL=lda has no learning rate: it counts"},
-		{"no-barrier", "no backup workers: only iterations of SYNC=bsp and SYNC=allreduce end for all "
-			       "at once"},
-		{"count", "as many as there are workers, or more"}};
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (strcmp(words[i][0], reason) == 0)
-			return words[i][1];
-	return reason;
+	struct sup_node *n = action_id(a)[0] ? sup_find(s, a->id) : NULL;
+	if (!n || a->kind != ACTION_KILL_RESTART || a->role == NODE_WORKER)
+		return n && n->role == sup_trainers(s);
+	return a->role == NODE_SERVER && n->role->goes_back;
 }
 
-static int action_check(struct supervisor *s, const struct sup_actions *list, struct request *rq,
+static int action_check(struct supervisor *s, const struct decision *list, struct request *rq,
 			struct error *err)
 {
+	const struct decision_rules rules = action_rules(s);
 	for (size_t i = 0; i < list->count; i++) {
 		const struct action *a = &list->item[i];
-		const char *why = action_nonsense(s, a);
+		const char *why = action_nonsense(a, &rules, action_is_known(s, a));
 		char line[48] = "";
 		if (!why)
 			continue;
@@ -157,15 +75,15 @@ static int action_check(struct supervisor *s, const struct sup_actions *list, st
 		if (list->line[i] > 0)
 			snprintf(line, sizeof line, "line %zu: ", list->line[i]);
 		return error_set(err, ERROR_DATA, NULL, "%s%s%s%s: %s (%s)", line,
-				 action_kind_name(a->kind), action_id_of(a)[0] ? " " : "",
-				 action_id_of(a), why, in_words(why));
+				 action_kind_name(a->kind), action_id(a)[0] ? " " : "",
+				 action_id(a), why, action_nonsense_words(why));
 	}
 	return 0;
 }
 
 /* Samples that the running workers will train in an iteration after this decision; 0: it sets no
  * size. */
-static uint64_t sum_of_sizes(const struct supervisor *s, const struct sup_actions *list)
+static uint64_t sum_of_sizes(const struct supervisor *s, const struct decision *list)
 {
 	uint64_t sum = 0;
 	int sets = 0;
@@ -185,7 +103,7 @@ static uint64_t sum_of_sizes(const struct supervisor *s, const struct sup_action
 	return sets ? sum : 0;
 }
 
-static void warn_of_sum(struct supervisor *s, const struct sup_actions *list)
+static void warn_of_sum(struct supervisor *s, const struct decision *list)
 {
 	uint64_t sum = sum_of_sizes(s, list);
 	uint64_t batch = sup_scale_batch(s);
@@ -336,35 +254,6 @@ void sup_actions_over(struct supervisor *s)
 
 /* ---- carrying out ---- */
 
-/* The actions that the lead carries out, as lines. They have no reasons: the log has these, and a
- * decision for a thousand workers must fit into one message. */
-static char *lead_lines(const struct sup_actions *list, size_t *count, struct error *err)
-{
-	char line[RECORD_LINE_MAX], *text = NULL;
-	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
-	*count = 0;
-	for (size_t i = 0; out && i < list->count; i++) {
-		struct action a = list->item[i];
-		if (a.kind == ACTION_NONE || a.kind == ACTION_KILL_RESTART)
-			continue;
-		a.reason[0] = '\0';
-		action_format(&a, line, sizeof line);
-		fputs(line, out);
-		++*count;
-	}
-	if (!out || fclose(out) != 0) {
-		free(text);
-		error_set(err, ERROR_OS, "actions", "out of memory");
-		return NULL;
-	}
-	if (len <= ACTIONS_BYTES_MAX)
-		return text;
-	free(text);
-	error_set(err, ERROR_DATA, NULL, "more than %u bytes of actions", ACTIONS_BYTES_MAX);
-	return NULL;
-}
-
 static void action_describe(const struct action *a, char *out, size_t max)
 {
 	switch (a->kind) {
@@ -401,7 +290,7 @@ static void log_action(struct supervisor *s, const struct action *a)
 static void action_note(struct supervisor *s, const struct action *a)
 {
 	char what[64];
-	struct sup_node *n = action_id_of(a)[0] ? sup_find(s, a->id) : NULL;
+	struct sup_node *n = action_id(a)[0] ? sup_find(s, a->id) : NULL;
 	s->actions.carried[a->kind]++;
 	action_describe(a, what, sizeof what);
 	snprintf(s->actions.last, sizeof s->actions.last, "%s%s%s%s%s", n ? n->id : "",
@@ -420,7 +309,7 @@ static void log_decider(struct supervisor *s, const char *who, size_t count)
 }
 
 /* Carries out the restarts. Returns how many were refused. */
-static size_t action_restart(struct supervisor *s, const struct sup_actions *list,
+static size_t action_restart(struct supervisor *s, const struct decision *list,
 			     struct request *rq)
 {
 	size_t refused = 0;
@@ -438,13 +327,13 @@ static size_t action_restart(struct supervisor *s, const struct sup_actions *lis
 	return refused;
 }
 
-int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, const char *who,
+int sup_actions_carry(struct supervisor *s, const struct decision *list, const char *who,
 		      struct request *rq, struct error *err)
 {
 	size_t count;
 	if (action_check(s, list, rq, err) != 0)
 		return -1;
-	char *text = lead_lines(list, &count, err);
+	char *text = decision_lead_lines(list, ACTIONS_BYTES_MAX, &count, err);
 	if (!text)
 		return -1;
 	warn_of_sum(s, list);

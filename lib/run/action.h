@@ -10,7 +10,7 @@
 #define PACELINE_RUN_ACTION_H
 
 #include "run/talk.h"
-#include "solve/solution.h"
+#include "solve/decision.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,19 +32,9 @@ struct sup_actions_sent {
 	double last_at; /* clock_mono(); 0: none yet */
 };
 
-/* A decision. */
-struct sup_actions {
-	struct action *item;
-	size_t *line; /* in the text, from 1; 0: there was no text */
-	size_t count, room;
-};
-int sup_actions_add(struct sup_actions *list, const struct action *a, size_t line,
-		    struct error *err);
-int sup_actions_parse(struct sup_actions *list, const char *text, size_t len, struct error *err);
-void sup_actions_free(struct sup_actions *list);
 /* Carries out what `who` decided. rq (may be NULL) is answered. Returns the number of actions that
  * were not refused; -1: an action is bad, err names it, and nothing was done. */
-int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, const char *who,
+int sup_actions_carry(struct supervisor *s, const struct decision *list, const char *who,
 		      struct request *rq, struct error *err);
 /* Call when the lead greets on this link. */
 void sup_actions_up(struct link *link, const struct record *greeting);

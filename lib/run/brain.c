@@ -511,16 +511,16 @@ static int make_smaller(struct supervisor *s, struct sup_node *n, const struct a
 			struct error *err)
 {
 	struct action action = {.kind = ACTION_ADJUST_BS, .role = NODE_WORKER, .accum = 1};
-	struct sup_actions list = {0};
+	struct decision list = {0};
 	action.size = sup_share(n) * k->batch / s->job->batch;
 	if (action.size < s->job->options.least)
 		action.size = s->job->options.least;
 	snprintf(action.id, sizeof action.id, "%s", n->id);
 	snprintf(action.reason, sizeof action.reason, "brain: %s", k->reason);
-	int result = sup_actions_add(&list, &action, 0, err);
+	int result = decision_add(&list, &action, 0, err);
 	if (result == 0)
 		result = sup_actions_carry(s, &list, "brain", NULL, err) < 0 ? -1 : 0;
-	sup_actions_free(&list);
+	decision_free(&list);
 	return result;
 }
 

@@ -2,7 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "proc/child.h"
+#include "job/solver.h"
 #include "solve/facts.h"
 #include "solve/solution.h"
 
@@ -59,7 +59,7 @@ static void decide_well(struct supervisor *s)
 	s->decide.failed = 0;
 }
 
-static void decide_carry(struct supervisor *s, const struct sup_actions *list)
+static void decide_carry(struct supervisor *s, const struct decision *list)
 {
 	struct error err;
 	if (s->phases.now != PHASE_RUNNING) { /* not the solution's fault */
@@ -88,35 +88,26 @@ static void decide_carry(struct supervisor *s, const struct sup_actions *list)
 static void on_solved(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
-	struct sup_actions list = {0};
+	struct decision list = {0};
 	struct error err;
 	char text[CHILD_WHY_MAX];
 	s->decide.solver = NULL;
 	if (child_failure(e, text))
 		decide_skip(s, text);
-	else if (sup_actions_parse(&list, e->output, e->bytes, &err) != 0)
+	else if (decision_parse(&list, e->output, e->bytes, &err) != 0)
 		decide_skip(s, err.text);
 	else
 		decide_carry(s, &list);
-	sup_actions_free(&list);
+	decision_free(&list);
 }
 
 static int solve_outside(struct supervisor *s, struct error *err)
 {
-	struct solution_arguments given;
-	const char *slash = strrchr(s->job->solution, '/');
-	char called[80];
-	char *argv[SOLUTION_OPTIONS_MAX + 2] = {s->job->solution};
-	solution_options_arguments(&s->job->options, &given);
-	memcpy(argv + 1, given.item, sizeof given.item);
-	snprintf(called, sizeof called, "solution %s", slash ? slash + 1 : s->job->solution);
-	struct child_options options = {.argv = argv,
-					.called = called,
-					.input = s->progress.snapshot.text,
-					.input_bytes = s->progress.snapshot.bytes,
-					.seconds = deadline_seconds(DEADLINE_SOLUTION),
-					.done = on_solved,
-					.arg = s};
+	struct solver v;
+	struct child_options options = solver_child(&v, s->job->solution, &s->job->options,
+						    s->progress.snapshot.text, s->progress.snapshot.bytes);
+	options.done = on_solved;
+	options.arg = s;
 	return child_start(&s->decide.solver, s->base, &options, err);
 }
 
@@ -124,7 +115,7 @@ static int solve_outside(struct supervisor *s, struct error *err)
 
 static int decide_take_action(const struct action *a, void *arg, struct error *err)
 {
-	return sup_actions_add(arg, a, 0, err);
+	return decision_add(arg, a, 0, err);
 }
 
 /* Reports a bad value of an info record, once until it changes. */
@@ -145,14 +136,14 @@ static int solve_inside(struct supervisor *s, struct error *err)
 {
 	const struct snapshot *snapshot = &s->progress.snapshot.now;
 	struct solution_options options = s->job->options;
-	struct sup_actions list = {0};
+	struct decision list = {0};
 	solution_options_name(&options, s->job->solution);
 	check_info(s, snapshot);
 	int result = solution_decide(solution_find(s->job->solution), snapshot, &options,
 				     decide_take_action, &list, err);
 	if (result == 0)
 		decide_carry(s, &list);
-	sup_actions_free(&list);
+	decision_free(&list);
 	return result;
 }
 

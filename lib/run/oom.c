@@ -59,7 +59,7 @@ static void oom_halve(struct action *a, uint64_t least)
 static int smaller_batch(struct sup_node *n)
 {
 	struct error err;
-	struct sup_actions list = {0};
+	struct decision list = {0};
 	struct supervisor *s = n->sup;
 	const struct action *now = sup_in_force_find(s, ACTION_ADJUST_BS, n->id);
 	struct action a = {.kind = ACTION_ADJUST_BS, .size = sup_share(n), .accum = 1};
@@ -72,10 +72,10 @@ static int smaller_batch(struct sup_node *n)
 	snprintf(a.id, sizeof a.id, "%s", n->id);
 	snprintf(a.reason, sizeof a.reason, "it ended for want of memory");
 	oom_halve(&a, s->job->options.least);
-	int result = sup_actions_add(&list, &a, 0, &err);
+	int result = decision_add(&list, &a, 0, &err);
 	if (result == 0)
 		result = sup_actions_carry(s, &list, "oom", NULL, &err) < 0 ? -1 : 0;
-	sup_actions_free(&list);
+	decision_free(&list);
 	if (result != 0)
 		return 0;
 	oom_step(n, F("size", a.size), F("accum", a.accum));

@@ -37,7 +37,7 @@ double sup_scale_rate_factor(const struct supervisor *s)
 
 /* ---- of each worker ---- */
 
-static void set_size(struct supervisor *s, struct sup_actions *list, const struct sup_node *n,
+static void set_size(struct supervisor *s, struct decision *list, const struct sup_node *n,
 		     uint64_t samples)
 {
 	const struct action *a = sup_in_force_find(s, ACTION_ADJUST_BS, n->id);
@@ -45,7 +45,7 @@ static void set_size(struct supervisor *s, struct sup_actions *list, const struc
 	struct action set = {.kind = ACTION_ADJUST_BS, .size = samples / accum, .accum = accum};
 	snprintf(set.id, sizeof set.id, "%s", n->id);
 	snprintf(set.reason, sizeof set.reason, "scaled");
-	sup_actions_add(list, &set, 0, NULL);
+	decision_add(list, &set, 0, NULL);
 }
 
 static double scale_shares_weight(const struct supervisor *s, const struct sup_node *n)
@@ -56,7 +56,7 @@ static double scale_shares_weight(const struct supervisor *s, const struct sup_n
 }
 
 /* Workers on whose sizes somebody had decided keep them in proportion; the others get the mean. */
-static void add_sizes(struct supervisor *s, struct sup_actions *list)
+static void add_sizes(struct supervisor *s, struct decision *list)
 {
 	double known = 0, mean = 1, sum = 0, at = 0;
 	size_t count = 0;
@@ -78,7 +78,7 @@ static void add_sizes(struct supervisor *s, struct sup_actions *list)
 }
 
 /* Counts of documents have no rate. */
-static void add_rates(struct supervisor *s, struct sup_actions *list)
+static void add_rates(struct supervisor *s, struct decision *list)
 {
 	if (job_has_documents(s->job))
 		return;
@@ -86,25 +86,25 @@ static void add_rates(struct supervisor *s, struct sup_actions *list)
 		struct action set = {.kind = ACTION_ADJUST_LR, .scale = sup_scale_rate_factor(s)};
 		snprintf(set.id, sizeof set.id, "%s", n->id);
 		snprintf(set.reason, sizeof set.reason, "scaled");
-		sup_actions_add(list, &set, 0, NULL);
+		decision_add(list, &set, 0, NULL);
 	}
 }
 
 /* There are fewer backup workers than workers, so that each barrier waits for at least one. */
-static void add_backup(struct supervisor *s, struct sup_actions *list)
+static void add_backup(struct supervisor *s, struct decision *list)
 {
 	const struct action *a = sup_in_force_find(s, ACTION_BACKUP_WORKERS, "");
 	if (!a || a->count < s->scale.now.workers)
 		return;
 	struct action set = {.kind = ACTION_BACKUP_WORKERS, .count = s->scale.now.workers - 1};
 	snprintf(set.reason, sizeof set.reason, "scaled");
-	sup_actions_add(list, &set, 0, NULL);
+	decision_add(list, &set, 0, NULL);
 }
 
 /* No sizes where they are set at every barrier: whoever sets them knows the members. */
 void sup_scale_share(struct supervisor *s)
 {
-	struct sup_actions list = {0};
+	struct decision list = {0};
 	struct error err;
 	if (!sup_lead(s))
 		return;
@@ -117,12 +117,12 @@ void sup_scale_share(struct supervisor *s)
 		n->joining_share = 0;
 	if (list.count > 0 && sup_actions_carry(s, &list, "scale", NULL, &err) < 0)
 		sup_note(s, "warning", "workers do not get their shares: %s", err.text);
-	sup_actions_free(&list);
+	decision_free(&list);
 }
 
 void sup_scale_put_rates(struct supervisor *s)
 {
-	struct sup_actions list = {0};
+	struct decision list = {0};
 	char line[RECORD_LINE_MAX], *text = NULL;
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
@@ -134,5 +134,5 @@ void sup_scale_put_rates(struct supervisor *s)
 	if (out && fclose(out) == 0)
 		sup_in_force_take(s, text);
 	free(text);
-	sup_actions_free(&list);
+	decision_free(&list);
 }

@@ -129,7 +129,7 @@ void sup_spares_forget(struct supervisor *s)
 static void tell_sizes(struct sup_node *n, const struct sup_node *dead)
 {
 	struct supervisor *s = n->sup;
-	struct sup_actions list = {0};
+	struct decision list = {0};
 	struct error err;
 	const struct action *size = sup_in_force_find(s, ACTION_ADJUST_BS, dead->id);
 	const struct action *lr = sup_in_force_find(s, ACTION_ADJUST_LR, dead->id);
@@ -140,15 +140,15 @@ static void tell_sizes(struct sup_node *n, const struct sup_node *dead)
 	snprintf(set.id, sizeof set.id, "%s", n->id);
 	snprintf(set.reason, sizeof set.reason, "spare");
 	if (!job_balance(s->job) && (size || n->lives > 1))
-		sup_actions_add(&list, &set, 0, NULL);
+		decision_add(&list, &set, 0, NULL);
 	set.kind = ACTION_ADJUST_LR;
 	set.scale = lr ? lr->scale : 1;
 	if (had_lr)
-		sup_actions_add(&list, &set, 0, NULL);
+		decision_add(&list, &set, 0, NULL);
 	sup_in_force_drop(s, dead->id);
 	if (list.count > 0 && sup_actions_carry(s, &list, "spare", NULL, &err) < 0)
 		sup_note(s, "warning", "%s is not told what %s was: %s", n->id, dead->id, err.text);
-	sup_actions_free(&list);
+	decision_free(&list);
 }
 
 static void spare_answer(struct sup_node *n)

@@ -308,7 +308,7 @@ static void do_apply(struct request *rq, void *owner)
 {
 	struct supervisor *s = owner;
 	struct payload *payload = request_payload(rq);
-	struct sup_actions list = {0};
+	struct decision list = {0};
 	struct error err;
 	size_t bytes = payload ? payload_bytes(payload) : 0;
 	char *text = malloc(bytes + 1); /* mapped memory could change while it is read */
@@ -325,10 +325,10 @@ static void do_apply(struct request *rq, void *owner)
 	else if (s->phases.now != PHASE_RUNNING)
 		request_err(rq, "not-running", "the job is in phase %s",
 			    sup_phase_name(s->phases.now));
-	else if (sup_actions_parse(&list, text, bytes, &err) != 0 ||
+	else if (decision_parse(&list, text, bytes, &err) != 0 ||
 		 sup_actions_carry(s, &list, "apply", rq, &err) < 0)
 		request_err(rq, "bad-actions", "%s", err.text);
-	sup_actions_free(&list);
+	decision_free(&list);
 	free(text);
 }
 

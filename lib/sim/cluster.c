@@ -48,7 +48,7 @@ static int cluster_read_job(struct sim_job *j, const struct record *r, struct er
 	if (!*j->id)
 		snprintf(j->id, sizeof j->id, "sim");
 	snprintf(j->sync, sizeof j->sync, "%.30s", sync ? sync : "bsp");
-	snprintf(j->solution, sizeof j->solution, "%.250s", solution ? solution : "none");
+	snprintf(j->solution, sizeof j->solution, "%s", solution ? solution : "none");
 	j->profile |= strcmp(j->solution, "antdt-dd") == 0;
 	return 0;
 }

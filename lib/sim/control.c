@@ -1,19 +1,27 @@
 /* The supervisor: takes reports to the monitor, asks the solution, carries out what it says. */
 #include "sim/sim_internal.h"
 
+#include "base/fs.h"
+#include "base/grow.h"
+#include "job/solver.h"
 #include "monitor/series.h"
+#include "proc/child.h"
+#include "solve/decision.h"
 #include "solve/facts.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FIRST_SECONDS 0.1 /* until each worker has reported once */
 
 int control_ready(struct sim *s, struct error *err)
 {
-	if (!solution_find(s->job.solution) && !balance_is(s->job.solution))
-		return error_set(err, ERROR_DATA, NULL, "solution=%s: no built-in solution",
+	if (!solution_find(s->job.solution) && !balance_is(s->job.solution) &&
+	    !fs_is_program(s->job.solution))
+		return error_set(err, ERROR_DATA, NULL,
+				 "solution=%.200s: no built-in solution, and no executable",
 				 s->job.solution);
 	if (monitor_new(&s->monitor, s->job.window_short, s->job.window_long, err) != 0)
 		return -1;
@@ -126,6 +134,11 @@ void control_series(struct sim *s)
 struct look {
 	struct sim *sim;
 	struct snapshot snapshot;
+	const struct solution *solution; /* NULL: an executable, which gets the text */
+	char *text;
+	size_t len, room;
+	struct decision decision;
+	char why[CHILD_WHY_MAX + 64]; /* the executable failed; "": it has not */
 };
 
 static void look_put(const char *text, size_t len, void *arg)
@@ -134,6 +147,15 @@ static void look_put(const char *text, size_t len, void *arg)
 	struct record r;
 	struct error err;
 	sim_log_text(l->sim, text, len);
+	if (!l->solution && GROW(l->text, l->room, l->len + len) != 0) {
+		sim_fail_memory(l->sim);
+		return;
+	}
+	if (!l->solution) {
+		memcpy(l->text + l->len, text, len);
+		l->len += len;
+		return;
+	}
 	if (record_parse(&r, text, len - 1, &err) != 0 || snapshot_add(&l->snapshot, &r, &err) != 0)
 		sim_fail(l->sim, &err);
 }
@@ -220,46 +242,102 @@ static void control_restart(struct sim *s, const struct action *a)
 				  F("id", (const char *)a->id), F("reason", refused)));
 }
 
-struct decision {
-	struct sim *sim;
-	char lines[RECORD_LINE_MAX]; /* of one action */
-	uint64_t count;
-};
-
-static int take_action(const struct action *a, void *arg, struct error *err)
+static int look_add_action(const struct action *a, void *arg, struct error *err)
 {
-	struct decision *d = arg;
-	struct sim *s = d->sim;
-	size_t len = action_format(a, d->lines, sizeof d->lines);
-	d->count++;
-	sim_log_text(s, d->lines, len);
-	if (a->kind == ACTION_NONE)
-		return 0;
-	if (a->kind == ACTION_KILL_RESTART) {
-		control_restart(s, a);
-		return 0;
+	return decision_add(arg, a, 0, err);
+}
+
+static int control_is_known(struct sim *s, const struct action *a)
+{
+	const struct sim_node *n = action_id(a)[0] ? sim_find(s, a->id) : NULL;
+	return n && n->role == (a->kind == ACTION_KILL_RESTART ? a->role : NODE_WORKER);
+}
+
+static int control_check(struct sim *s, const struct decision *d, struct error *err)
+{
+	const struct decision_rules rules = {
+		.has_rate = 1,
+		.no_backup = strcmp(s->job.sync, "bsp") == 0 || leading_has_replicas(s) ? NULL : "no-barrier",
+		.workers = s->workers};
+	for (size_t i = 0; i < d->count; i++) {
+		const struct action *a = &d->item[i];
+		const char *why = action_nonsense(a, &rules, control_is_known(s, a));
+		if (why)
+			return error_set(err, ERROR_DATA, NULL, "%s %s: %s (%s)", action_kind_name(a->kind),
+					 action_id(a), why, action_nonsense_words(why));
 	}
-	if (a->kind == ACTION_BACKUP_WORKERS)
-		s->backup = a->count;
-	int result = gate_act(s->gate, d->lines, len, 0, SIM_NODES_MAX + 2, err);
+	return 0;
+}
+
+/* All, or nothing. */
+static int control_carry(struct sim *s, const struct decision *d, struct error *err)
+{
+	char line[RECORD_LINE_MAX], *lines;
+	size_t count;
+	if (control_check(s, d, err) != 0 ||
+	    !(lines = decision_lead_lines(d, GATE_ACTIONS_BYTES_MAX, &count, err)))
+		return -1;
+	int result = count == 0 ? 0 : gate_act(s->gate, lines, strlen(lines), 0, SIM_NODES_MAX + 2, err);
+	free(lines);
+	for (size_t i = 0; i < d->count && result == 0; i++) {
+		const struct action *a = &d->item[i];
+		if (!s->options.is_brief)
+			sim_log_text(s, line, action_format(a, line, sizeof line));
+		if (a->kind == ACTION_BACKUP_WORKERS)
+			s->backup = a->count;
+	}
 	leading_obey(s);
+	for (size_t i = 0; i < d->count && result == 0; i++)
+		if (d->item[i].kind == ACTION_KILL_RESTART)
+			control_restart(s, &d->item[i]);
 	return result;
+}
+
+static void look_on_end(const struct child_end *e, void *arg)
+{
+	struct look *l = arg;
+	char text[CHILD_WHY_MAX];
+	struct error err;
+	if (child_failure(e, text))
+		snprintf(l->why, sizeof l->why, "%s", text);
+	else if (decision_parse(&l->decision, e->output, e->bytes, &err) != 0)
+		snprintf(l->why, sizeof l->why, "%.180s", err.text);
+}
+
+static int ask_outside(struct look *l, struct error *err)
+{
+	struct solver v;
+	struct child_options options = solver_child(&v, l->sim->job.solution, &l->sim->job.options,
+						    l->text, l->len);
+	options.done = look_on_end;
+	options.arg = l;
+	if (child_run(&options, err) != 0)
+		return -1;
+	return l->why[0] ? error_set(err, ERROR_DATA, NULL, "%s", l->why) : 0;
+}
+
+static int ask_inside(struct look *l, struct error *err)
+{
+	struct solution_options options = l->sim->job.options;
+	solution_options_name(&options, l->sim->job.solution);
+	return solution_decide(l->solution, &l->snapshot, &options, look_add_action, &l->decision, err);
 }
 
 static void decide(struct sim *s, struct look *l)
 {
-	struct solution_options options = s->job.options;
-	struct decision d = {.sim = s};
-	struct error err;
-	solution_options_name(&options, s->job.solution);
-	int result = solution_decide(solution_find(s->job.solution), &l->snapshot, &options,
-				     take_action, &d, &err);
-	sim_log(s, RECORD("decided", F("actions", d.count), result != 0 ? F("skipped", 1) : F_NONE));
+	struct error err = {0};
+	int failed = (l->solution ? ask_inside(l, &err) : ask_outside(l, &err)) != 0 ||
+		     control_carry(s, &l->decision, &err) != 0;
+	if (failed && strcmp(err.text, s->fails) != 0)
+		sim_note(s, "warning", "solution %.200s: %.600s; skipped", s->job.solution, err.text);
+	snprintf(s->fails, sizeof s->fails, "%s", err.text);
+	sim_log(s, RECORD("decided", F("actions", failed ? 0 : l->decision.count),
+			  failed ? F("skipped", 1) : F_NONE));
 }
 
 void control_look(struct sim *s)
 {
-	struct look l = {.sim = s};
+	struct look l = {.sim = s, .solution = solution_find(s->job.solution)};
 	struct error err;
 	double every = s->job.every;
 	if (!facts_may_decide(s->decided_at, s->now, every, s->has_decided, control_all_reported(s))) {
@@ -278,6 +356,8 @@ void control_look(struct sim *s)
 	if (!s->failed)
 		decide(s, &l);
 	snapshot_clear(&l.snapshot);
+	decision_free(&l.decision);
+	free(l.text);
 	sim_plan(s, s->decided_at + every, EVENT_LOOK, NULL);
 }
 

@@ -1,7 +1,11 @@
 /* sim: see sim.h. Here is the loop. */
 #include "sim/sim_internal.h"
 
+#include "base/log.h"
+
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +76,20 @@ void sim_log(struct sim *s, struct record_out *o)
 		return;
 	record_add_seconds(o, "at", SIM_EPOCH + s->now);
 	size_t len = record_end(o, NULL);
+	sim_log_text(s, o->data, len);
+}
+
+void sim_note(struct sim *s, const char *type, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	log_say(LOG_LEVEL_INFO, "%s", text);
+	struct record_out *o = RECORD_BARE(type);
+	record_add_seconds(o, "at", SIM_EPOCH + s->now);
+	size_t len = record_end(o, text);
 	sim_log_text(s, o->data, len);
 }
 

@@ -5,6 +5,7 @@
 
 #include "sim/sim.h"
 
+#include "job/dirs.h"
 #include "lead/gate.h"
 #include "meter/device.h"
 #include "meter/times.h"
@@ -52,7 +53,7 @@ struct sim_happening {
 
 /* Of the job; as a job's log has them. */
 struct sim_job {
-	char id[OPTION_ID_MAX], sync[32], solution[256];
+	char id[OPTION_ID_MAX], sync[32], solution[DIRS_PATH_MAX];
 	uint64_t workers, servers, hosts, samples, batch, shard, epochs, ahead, report, backup;
 	double bytes; /* of all parameters */
 	double every, window_short, window_long, checkpoint;
@@ -161,6 +162,7 @@ struct sim {
 	double decided_at;
 	int has_decided;
 	uint64_t backup;
+	char fails[ERROR_TEXT_MAX]; /* why the last decision was skipped; "": it was not */
 	double restarted; /* the last restart by intention of any node; 0: none */
 	struct sim_result result;
 	int failed;
@@ -222,6 +224,8 @@ void sim_plan_as(struct sim *s, double at, enum event_kind kind, uint32_t number
 void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n);
 void sim_log(struct sim *s, struct record_out *o); /* with at= */
 void sim_log_text(struct sim *s, const char *line, size_t len);
+/* For people: into the log, and by log_say(). */
+void sim_note(struct sim *s, const char *type, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 struct sim_node *sim_find(struct sim *s, const char *id);
 
 #endif
