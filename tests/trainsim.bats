@@ -91,6 +91,21 @@ four() {
 	[[ $output == *"no built-in solution, and no executable"* ]]
 }
 
+@test "workers predict their speeds, as in a job" {
+	four 'sync=bsp solution=lb-bsp epochs=5' 'event kind=kill id=w1 at=9' >c
+	# w2 is fast and slow in turn; the load of its node says when.
+	for i in {1..100}; do echo "node id=w2 at=$((i / 2)).$((i % 2 * 5)) speed=$((i % 3 ? 900 : 300))"; done >>c
+	at() { sed "1s/\$/ $1/" c | field jct "${@:2}"; }
+	[ "$(at predict=last)" = "$(at predict=none)" ]
+	[ "$(at predict=ema)" != "$(at predict=none)" ]
+	[ "$(at predict=arx)" != "$(at 'predict=arx load=1')" ]
+	between 0 "$(at predict=none)" <<<"$(at 'predict=arx load=1')"
+	for model in quantile arima rnn lstm narx gam mix; do
+		[ "$(at predict=$model)" = "$(at predict=$model)" ]
+	done
+	[ "$(at predict=ema --solution none)" = "$(at predict=none --solution none)" ]
+}
+
 @test "a killed worker's rows are trained by the others, and each row once" {
 	four sync=bsp 'event kind=kill id=w3 at=3.05' 'cost start=1' >c
 	[ "$(field samples <c)" = 40000 ]
@@ -162,7 +177,7 @@ four() {
 		[[ $output == *"stdin:3"* ]]
 	done
 	for line in workers=1000000000000000000 workers=0 workers=NaN workers=401 samples=1e18 batch=0 sync=ssp:x \
-		sync=some solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 epochs=18446744073709551615; do
+		sync=some predict=soothsayer load=2 solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 epochs=18446744073709551615; do
 		run -65 trainsim < <(four "$line" | sed "1s/ ${line%%=*}=[^ ]*\\(.*${line%%=*}\\)/\\1/")
 		echo "$line: $output"
 		[[ $output == *"stdin:1"* ]]

@@ -95,6 +95,14 @@ void predictor_observe(struct predictor *p, double speed)
 	p->count++;
 }
 
+double predictor_next(struct predictor *p, double measured, double cpu, double mem)
+{
+	if (measured >= PREDICT_SPEED_MIN && measured <= PREDICT_SPEED_MAX)
+		predictor_observe(p, measured);
+	double speed = predictor_predict(p, cpu, mem);
+	return isnan(speed) ? 0 : speed;
+}
+
 uint64_t predictor_count(const struct predictor *p)
 {
 	return p->count;

@@ -78,6 +78,9 @@ void predictor_free(struct predictor *p); /* NULL is fine */
 double predictor_predict(struct predictor *p, double cpu, double mem);
 /* The speed of the iteration predicted last, PREDICT_SPEED_MIN..MAX. */
 void predictor_observe(struct predictor *p, double speed);
+/* Both, between two batches: measured is the speed of the one that has ended, and counts if it is in
+ * these bounds; returns that of the next one, 0: not known. */
+double predictor_next(struct predictor *p, double measured, double cpu, double mem);
 /* Speeds observed so far. */
 uint64_t predictor_count(const struct predictor *p);
 

@@ -54,6 +54,7 @@ static int advise_add(struct sim *s, const struct adviser *v, const struct what 
 	struct job job = w->job;
 	struct record_out *o = RECORD_BARE("job");
 	job.epochs = 1;
+	job.predict = "none"; /* a copy's speeds change too seldom for a predictor to learn from them */
 	copy_job(o, &job, w->copy.samples, v->a->replicas > 0 ? v->a->replicas : 1);
 	size_t len = record_end(o, NULL);
 	return advise_put(o->data, len, s, v->err) != 0 || copy_put(&w->copy, advise_put, s, v->err) != 0

@@ -31,6 +31,7 @@ static const struct field job_fields[] = {
 	{JOB("restart-cooldown", REAL, restart_cooldown)},
 	{JOB("restart-limit", U64, restart_limit), .none = 3},
 	{JOB("profile", FLAG, profile)},
+	{JOB("load", FLAG, load)},
 	{0}};
 
 #define COST(name, member) {FIELD(name, REAL, sim_cost, member), .is_optional = 1}
@@ -42,7 +43,8 @@ static const struct field cost_fields[] = {
 
 static int cluster_read_job(struct sim_job *j, const struct record *r, struct error *err)
 {
-	const char *sync = record_get(r, "sync"), *solution = record_get(r, "solution");
+	const char *sync = record_get(r, "sync"), *solution = record_get(r, "solution"),
+		   *predict = record_get(r, "predict");
 	if (fields_read(job_fields, r, j, err) != 0)
 		return -1;
 	if (!*j->id)
@@ -50,6 +52,9 @@ static int cluster_read_job(struct sim_job *j, const struct record *r, struct er
 	snprintf(j->sync, sizeof j->sync, "%.30s", sync ? sync : "bsp");
 	snprintf(j->solution, sizeof j->solution, "%s", solution ? solution : "none");
 	j->profile |= strcmp(j->solution, "antdt-dd") == 0;
+	j->predicts = predict && strcmp(predict, "none") != 0;
+	if (j->predicts && predict_model_of(predict, &j->predict) != 0)
+		return error_set(err, ERROR_DATA, NULL, "predict=%.40s: none|" PREDICT_CHOICES, predict);
 	return 0;
 }
 
@@ -137,6 +142,7 @@ static int cluster_add_job(struct sim *s, const struct record *r, struct error *
 		j->servers = 0;
 	if (s->options.solution)
 		snprintf(j->solution, sizeof j->solution, "%s", s->options.solution);
+	j->predicts &= strcmp(j->solution, "lb-bsp") == 0;
 	if (cluster_check_job(j, err) != 0 || cluster_make_nodes(s, err) != 0)
 		return -1;
 	if (leading_ready(s, err) == 0 && control_ready(s, err) == 0)
@@ -316,8 +322,10 @@ int cluster_ready(struct sim *s, struct error *err)
 
 void cluster_free(struct sim *s)
 {
-	for (size_t i = 0; i < s->nodes && s->node; i++)
+	for (size_t i = 0; i < s->nodes && s->node; i++) {
 		free(s->node[i].held);
+		predictor_free(s->node[i].speed);
+	}
 	free(s->node);
 	free(s->id);
 	free(s->drag);

@@ -33,6 +33,7 @@ void copy_job(struct record_out *o, const struct job *job, uint64_t samples, uin
 	record_add_u64(o, "ahead", job->ahead);
 	record_add_u64(o, "report", job->report_every);
 	record_add(o, "solution", job->solution);
+	record_add(o, "predict", job->predict);
 	record_add_brief(o, "every", job->every);
 	record_add_brief(o, "short", job->shorter);
 	record_add_brief(o, "long", job->longer);

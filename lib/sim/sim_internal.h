@@ -10,6 +10,7 @@
 #include "meter/device.h"
 #include "meter/times.h"
 #include "monitor/monitor.h"
+#include "predict/predict.h"
 #include "record/drag.h"
 #include "shard/queue.h"
 #include "sim/events.h"
@@ -62,6 +63,9 @@ struct sim_job {
 	uint64_t restart_limit;
 	struct solution_options options;
 	int profile; /* workers measure their devices */
+	/* How they predict their speeds, for sizes at every barrier. */
+	int predicts, load; /* load: they see that of their nodes */
+	enum predict_model predict;
 };
 
 /* Seconds, each measured on a real job (see trainsim(1)). */
@@ -117,6 +121,8 @@ struct sim_node {
 	size_t links;
 	double busy_until, port; /* a server; until then its link carries what was asked for before */
 	struct restart_past past; /* restarts by intention */
+	struct predictor *speed; /* NULL: none yet */
+	double foretold; /* samples a second of its next batch; 0: not known */
 };
 
 struct sim {

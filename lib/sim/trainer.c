@@ -94,6 +94,42 @@ static size_t take_batch(struct sim_node *n, struct gate_range range[GATE_RANGES
 	return ranges;
 }
 
+/* ---- its speed ---- */
+
+/* A worker begins with what it learnt in its earlier life; a new one with what another has learnt
+ * (work/speed.h). */
+static void speed_begin(struct sim *s, struct sim_node *n)
+{
+	struct predict_config config;
+	struct predictor *own = n->speed, *past = own;
+	struct error err;
+	if (!s->job.predicts)
+		return;
+	for (size_t i = 0; i < s->workers && !past && s->first_at >= 0; i++)
+		if (s->node[i].speed && predictor_count(s->node[i].speed) > 0)
+			past = s->node[i].speed;
+	n->speed = NULL;
+	n->foretold = 0;
+	predict_config_init(&config, s->job.predict);
+	if ((past ? predictor_reuse(&n->speed, past, &err) : predictor_new(&n->speed, &config, &err)) != 0)
+		sim_fail(s, &err);
+	else
+		predictor_predict(n->speed, NAN, NAN);
+	predictor_free(own);
+}
+
+/* What it says of its next batch, when this one was at least as large as it was to be. */
+static double speed_foretell(const struct sim *s, struct sim_node *n, const struct drag *drag)
+{
+	double own = s->cost.sample, cpu = s->job.load && drag->speed > 0 && own > 0
+						   ? fmax(0, 1 - drag->speed * own) : NAN;
+	if (n->speed)
+		n->foretold = predictor_next(n->speed, n->batch.samples < worker_batch(n) || !(n->batch.time > 0)
+							       ? 0 : (double)n->batch.samples / n->batch.time,
+					     cpu, NAN);
+	return n->foretold;
+}
+
 /* ---- a life ---- */
 
 static void worker_hello(struct sim *s, struct sim_node *n)
@@ -121,6 +157,7 @@ void worker_start(struct sim *s, struct sim_node *n)
 {
 	worker_comes(s, n);
 	worker_hello(s, n);
+	speed_begin(s, n);
 	n->mark = s->now;
 	n->state = SIM_IDLE;
 	control_device(s, n);
@@ -137,6 +174,8 @@ static void worker_join(struct sim *s, struct sim_node *n)
 		 (unsigned long long)((uint64_t)(n - s->node) * s->job.hosts / s->workers));
 	if (leading_has_replicas(s))
 		gate_pushes_to(s->gate, &who, replica);
+	if (n->foretold > 0)
+		gate_speed(s->gate, &who, n->foretold);
 	gate_join(s->gate, &who);
 	if (!s->is_expecting)
 		sim_plan(s, s->now + GATE_EXPECT_SECONDS, EVENT_BEGIN, NULL);
@@ -213,6 +252,7 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 {
 	struct gate_who who = who_of(s, n);
 	struct gate_range range[GATE_RANGES_MAX];
+	struct drag drag = cluster_drag(s, n);
 	struct gate_push push = {.sequence = ++n->sequence,
 				 .iteration = n->iteration,
 				 .count = n->batch.samples,
@@ -221,9 +261,9 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 				 .loss = 0,
 				 .range = range,
 				 .ranges = take_batch(n, range),
-				 .speed = n->batch.time > 0 ? (double)n->batch.samples / n->batch.time : 0,
+				 .speed = speed_foretell(s, n, &drag),
 				 .time = n->batch.time,
-				 .most = cluster_drag(s, n).memory};
+				 .most = drag.memory};
 	n->state = SIM_PUSHING;
 	gate_push(s->gate, &who, &push);
 	leading_obey(s);

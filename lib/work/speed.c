@@ -140,23 +140,14 @@ void speed_free(struct speed *s)
 	free(s);
 }
 
-static int is_speed(double speed)
-{
-	return speed >= PREDICT_SPEED_MIN && speed <= PREDICT_SPEED_MAX;
-}
-
 void speed_foretell(struct speed *s, struct meter *m, uint64_t samples, struct exchange_push *push)
 {
 	struct load_values load;
 	double speed = push->time > 0 ? (double)samples / push->time : 0;
 	meter_look(m, push->time, &load);
 	push->mem = fmax(push->mem, load.mem > 0 ? fmin(load.mem, 1) : 0); /* NAN: 0 */
-	if (!s)
-		return;
-	if (is_speed(speed))
-		predictor_observe(s->predictor, speed);
-	speed = predictor_predict(s->predictor, load.cpu, load.mem);
-	s->next = push->speed = is_speed(speed) ? speed : 0;
+	if (s)
+		s->next = push->speed = predictor_next(s->predictor, speed, load.cpu, load.mem);
 }
 
 double speed_next(const struct speed *s)
