@@ -136,6 +136,26 @@ four() {
 	field jct <c | between 20 21
 }
 
+@test "a job is scaled: each row is trained once, whatever happens meanwhile" {
+	local sync
+	for sync in bsp asp ssp:2 'allreduce hosts=2' 'bsp solution=antdt-nd every=1' 'bsp solution=lb-bsp'; do
+		four "most-workers=9 most-servers=3 sync=$sync" 'cost start=0.3 pending=0.2 pending-more=0.5 start-server=1 hand-over=0.1 apply=0.001' \
+			'scale workers=9 at=1' 'event kind=kill id=w5 at=1.4' 'event kind=kill id=w8 at=3' 'scale workers=2 at=4' \
+			'event kind=kill id=w0 at=4.05' 'event kind=join id=w7 at=4.5' 'scale workers=6 at=5' 'scale workers=4 at=5.1' >c
+		[[ $sync == allreduce* ]] || echo 'scale workers=6 servers=3 at=2' >>c
+		trainsim <c >log
+		tail -n 1 log >last
+		[ "$(plrec tsv state <last)" = "done" ]
+		[ "$(plrec tsv samples <last)" = 40000 ]
+		[ "$(grep -c '^scaled ' log)" -ge 4 ]
+		[[ $sync == *=lb-bsp ]] || grep -q '^action kind=adjust-bs .*reason=scaled' log
+	done
+	# A scheduler that is slow now and then: what the seed says.
+	four most-workers=6 'cost pending=1 pending-more=3' 'scale workers=6 at=0.5' >c
+	[ "$(trainsim <c)" = "$(trainsim <c)" ]
+	[ "$(trainsim <c)" != "$(trainsim --seed 2 <c)" ]
+}
+
 @test "who stands still holds up the others" {
 	four sync=bsp 'event kind=stop id=w0 at=1.05' 'event kind=go-on id=w0 at=6.05' >c
 	[ "$(field jct <c)" = 15.000000 ]
@@ -170,14 +190,14 @@ four() {
 	local line
 	for line in 'job workers=4' 'node id=w4' 'node id=ps1' 'node id=w01' 'node id=w18446744073709551616' 'node id=w1 speed=NaN' 'link id=w1 rate=0' 'link id=w7 rate=1' 'link id=w1' \
 		'cost sample=-1' 'cost batch=inf' 'event kind=kill id=w9 at=1' 'event kind=eat id=w1 at=1' 'event kind=kill id=w1' \
-		'event kind=kill id=ps0 at=1' 'transient p=2' 'persistent nodes=w9' 'replay file=nowhere' 'device' \
+		'event kind=kill id=ps0 at=1' 'scale at=1' 'scale workers=0 at=1' 'scale workers=5 at=1' 'scale workers=2 servers=2 at=1' 'transient p=2' 'persistent nodes=w9' 'replay file=nowhere' 'device' \
 		"node id=w1 speed=$(printf '%05000d' 1)" 'node id=w1 speed'; do
 		run -65 trainsim < <(four sync=bsp "$line")
 		echo "$line: $output"
 		[[ $output == *"stdin:3"* ]]
 	done
 	for line in workers=1000000000000000000 workers=0 workers=NaN workers=401 samples=1e18 batch=0 sync=ssp:x \
-		sync=some predict=soothsayer load=2 solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 epochs=18446744073709551615; do
+		sync=some predict=soothsayer load=2 solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
 		run -65 trainsim < <(four "$line" | sed "1s/ ${line%%=*}=[^ ]*\\(.*${line%%=*}\\)/\\1/")
 		echo "$line: $output"
 		[[ $output == *"stdin:1"* ]]

@@ -1,6 +1,8 @@
 /* scale_shares: the batch of a job that is scaled, and each worker's share of it; see scale.h. */
 #include "run/sup.h"
 
+#include "solve/batch.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,26 +57,24 @@ static double scale_shares_weight(const struct supervisor *s, const struct sup_n
 	return a ? (double)(a->size * a->accum) : NAN;
 }
 
-/* Workers on whose sizes somebody had decided keep them in proportion; the others get the mean. */
-static void add_sizes(struct supervisor *s, struct decision *list)
+static int add_sizes(struct supervisor *s, struct decision *list, struct error *err)
 {
-	double known = 0, mean = 1, sum = 0, at = 0;
-	size_t count = 0;
-	EACH_OF (n, s, sup_trainers(s)) {
-		double w = scale_shares_weight(s, n);
-		known += isnan(w) ? 0 : w;
-		count += isnan(w) ? 0 : 1;
-	}
-	if (count > 0)
-		mean = known / (double)count;
-	sum = known + mean * (double)(sup_count(s, sup_trainers(s)) - count);
-	double batch = (double)sup_scale_batch(s), least = (double)s->job->options.least;
-	EACH_OF (n, s, sup_trainers(s)) {
-		double w = scale_shares_weight(s, n), before = floor(at / sum * batch + 0.5);
-		at += isnan(w) ? mean : w;
-		double size = floor(at / sum * batch + 0.5) - before;
-		set_size(s, list, n, (uint64_t)fmax(size, least));
-	}
+	size_t count = sup_count(s, sup_trainers(s)), i = 0;
+	double *weight = calloc(count + 1, sizeof *weight);
+	uint64_t *size = calloc(count + 1, sizeof *size);
+	int result = weight && size ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	EACH_OF (n, s, sup_trainers(s))
+		if (result == 0)
+			weight[i++] = scale_shares_weight(s, n);
+	if (result == 0)
+		batch_scaled(weight, count, sup_scale_batch(s), s->job->options.least, size);
+	i = 0;
+	EACH_OF (n, s, sup_trainers(s))
+		if (result == 0)
+			set_size(s, list, n, size[i++]);
+	free(weight);
+	free(size);
+	return result;
 }
 
 /* Counts of documents have no rate. */
@@ -106,16 +106,19 @@ void sup_scale_share(struct supervisor *s)
 {
 	struct decision list = {0};
 	struct error err;
+	int result = 0;
 	if (!sup_lead(s))
 		return;
 	add_backup(s, &list);
 	if (!job_balance(s->job))
-		add_sizes(s, &list);
+		result = add_sizes(s, &list, &err);
 	if (!keeps_batch(s))
 		add_rates(s, &list);
 	EACH_OF (n, s, sup_trainers(s))
 		n->joining_share = 0;
-	if (list.count > 0 && sup_actions_carry(s, &list, "scale", NULL, &err) < 0)
+	if (result == 0 && list.count > 0)
+		result = sup_actions_carry(s, &list, "scale", NULL, &err);
+	if (result < 0)
 		sup_note(s, "warning", "workers do not get their shares: %s", err.text);
 	decision_free(&list);
 }

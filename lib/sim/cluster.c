@@ -16,6 +16,8 @@ static const struct field job_fields[] = {
 	{FIELD("samples", U64, sim_job, samples), .min = 1},
 	{FIELD("batch", U64, sim_job, batch), .min = 1},
 	{JOB("servers", U64, servers), .none = 1},
+	{JOB("most-workers", U64, worker_places)},
+	{JOB("most-servers", U64, server_places)},
 	{JOB("hosts", U64, hosts), .none = 1, .min = 1},
 	{JOB("shard", U64, shard), .none = 0},
 	{JOB("epochs", U64, epochs), .none = 1, .min = 1},
@@ -39,7 +41,8 @@ static const struct field cost_fields[] = {
 	COST("rows", rows), COST("pull", pull), COST("push", push), COST("message", message),
 	COST("sum", sum), COST("commit", commit), COST("apply", apply), COST("batch", batch),
 	COST("sample", sample), COST("start", start), COST("stagger", stagger), COST("save", save),
-	COST("start-server", start_server), COST("hand-over", hand_over), {0}};
+	COST("start-server", start_server), COST("hand-over", hand_over), COST("pending", pending),
+	COST("pending-more", pending_more), {0}};
 
 static int cluster_read_job(struct sim_job *j, const struct record *r, struct error *err)
 {
@@ -86,6 +89,8 @@ static int cluster_check_job(const struct sim_job *j, struct error *err)
 	uint64_t hosts = j->workers < GATE_REPLICAS_MAX ? j->workers : GATE_REPLICAS_MAX;
 	if (cluster_over("workers", j->workers, SIM_NODES_MAX, err) != 0 ||
 	    cluster_over("servers", j->servers, SIM_SERVERS_MAX, err) != 0 ||
+	    cluster_over("most-workers", j->worker_places, SIM_NODES_MAX, err) != 0 ||
+	    cluster_over("most-servers", j->server_places, SIM_SERVERS_MAX, err) != 0 ||
 	    cluster_over("hosts", j->hosts, hosts, err) != 0 ||
 	    cluster_over("batch", j->batch, j->workers * NODE_BATCH_MAX, err) != 0 ||
 	    cluster_over("ahead", j->ahead, SIM_AHEAD_MAX, err) != 0)
@@ -106,6 +111,7 @@ static void cluster_make_node(struct sim *s, size_t i)
 {
 	struct sim_node *n = &s->node[i];
 	uint64_t share = s->job.batch / s->job.workers;
+	n->has_come = i >= s->job.workers; /* the lead does not expect it at the beginning */
 	n->role = i < s->workers ? NODE_WORKER : NODE_SERVER;
 	snprintf(n->id, sizeof n->id, "%s%zu", i < s->workers ? "w" : "ps",
 		 i < s->workers ? i : i - s->workers);
@@ -116,16 +122,23 @@ static void cluster_make_node(struct sim *s, size_t i)
 
 static int cluster_make_nodes(struct sim *s, struct error *err)
 {
-	s->workers = (size_t)s->job.workers;
-	s->nodes = s->workers + (size_t)s->job.servers;
-	if (!(s->node = calloc(s->nodes, sizeof *s->node)) || !(s->id = malloc(s->nodes * sizeof *s->id)))
-		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->nodes);
-	for (size_t i = 0; i < s->nodes; i++)
+	struct sim_job *j = &s->job;
+	j->worker_places = j->worker_places > j->workers ? j->worker_places : j->workers;
+	j->server_places = j->server_places > j->servers && j->servers > 0 ? j->server_places : j->servers;
+	s->first_workers = j->workers;
+	s->first_servers = j->servers;
+	s->chance = s->options.seed;
+	s->workers = (size_t)j->worker_places;
+	s->nodes = s->workers + (size_t)j->servers;
+	s->places = s->workers + (size_t)j->server_places;
+	if (!(s->node = calloc(s->places, sizeof *s->node)) || !(s->id = malloc(s->places * sizeof *s->id)))
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->places);
+	for (size_t i = 0; i < s->places; i++)
 		cluster_make_node(s, i);
 	struct schedule_options options = {.seed = s->options.seed, .scale = 1, .delay_scale = 1,
 					   .intensity = NAN, .life = SCHEDULE_EVERY_LIFE,
 					   .node = s->id, .workers = s->workers,
-					   .servers = s->nodes - s->workers};
+					   .servers = s->places - s->workers};
 	return schedule_new(&s->schedule, &options, err);
 }
 
@@ -201,6 +214,28 @@ static int cluster_add_link(struct sim *s, const struct record *r, struct error 
 	return 0;
 }
 
+static int cluster_add_happening(struct sim *s, const struct sim_happening *h, double at, struct error *err)
+{
+	if (GROW(s->happening, s->happening_room, s->happenings + 1) != 0 ||
+	    events_add(&s->events, at, EVENT_HAPPENS, (uint32_t)s->happenings, 0) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	s->moves++;
+	s->happening[s->happenings++] = *h;
+	return 0;
+}
+
+static int cluster_add_scale(struct sim *s, const struct record *r, struct error *err)
+{
+	struct sim_happening h = {.kind = HAPPENS_SCALE};
+	uint64_t most = s->workers < s->job.batch ? s->workers : s->job.batch;
+	double at;
+	if (record_u64(r, "workers", 1, most, &h.workers, err) != 0 ||
+	    record_u64_opt(r, "servers", 1, s->job.server_places, &h.servers, err) != 0 ||
+	    record_real(r, "at", 0, SIM_SECONDS_MAX, &at, err) != 0)
+		return -1;
+	return cluster_add_happening(s, &h, at, err);
+}
+
 static int cluster_add_event(struct sim *s, const struct record *r, struct error *err)
 {
 	static const char *const kinds[] = {"kill", "join", "leave", "stop", "go-on", NULL};
@@ -219,12 +254,7 @@ static int cluster_add_event(struct sim *s, const struct record *r, struct error
 	if (n->role != NODE_WORKER)
 		return error_set(err, ERROR_DATA, NULL, "id=%s: only workers come and go", n->id);
 	h.node = (uint32_t)(n - s->node);
-	if (GROW(s->happening, s->happening_room, s->happenings + 1) != 0 ||
-	    events_add(&s->events, at, EVENT_HAPPENS, (uint32_t)s->happenings, 0) != 0)
-		return error_set(err, ERROR_OS, NULL, "out of memory");
-	s->moves++;
-	s->happening[s->happenings++] = h;
-	return 0;
+	return cluster_add_happening(s, &h, at, err);
 }
 
 /* As straggle(1) has it on its command line: a name and KEY=VALUE words. */
@@ -250,7 +280,7 @@ static const struct {
 	int (*add)(struct sim *s, const struct record *r, struct error *err);
 } cluster_records[] = {{"job", cluster_add_job}, {"cost", cluster_add_cost},
 		       {"node", cluster_add_node}, {"link", cluster_add_link},
-		       {"event", cluster_add_event}, {"transient", cluster_add_pattern},
+		       {"event", cluster_add_event}, {"scale", cluster_add_scale}, {"transient", cluster_add_pattern},
 		       {"persistent", cluster_add_pattern}, {"server", cluster_add_pattern},
 		       {"device", cluster_add_pattern}, {"replay", cluster_add_pattern},
 		       {0}};
@@ -322,7 +352,7 @@ int cluster_ready(struct sim *s, struct error *err)
 
 void cluster_free(struct sim *s)
 {
-	for (size_t i = 0; i < s->nodes && s->node; i++) {
+	for (size_t i = 0; i < s->places && s->node; i++) {
 		free(s->node[i].held);
 		predictor_free(s->node[i].speed);
 	}

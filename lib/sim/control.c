@@ -6,7 +6,6 @@
 #include "job/solver.h"
 #include "monitor/series.h"
 #include "proc/child.h"
-#include "solve/decision.h"
 #include "solve/facts.h"
 
 #include <math.h>
@@ -14,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SCALE_AGAIN_SECONDS 1.0 /* one change waits for another */
 #define FIRST_SECONDS 0.1 /* until each worker has reported once */
 
 int control_ready(struct sim *s, struct error *err)
@@ -25,7 +25,7 @@ int control_ready(struct sim *s, struct error *err)
 				 s->job.solution);
 	if (monitor_new(&s->monitor, s->job.window_short, s->job.window_long, err) != 0)
 		return -1;
-	monitor_limit(s->monitor, s->nodes, 0);
+	monitor_limit(s->monitor, s->places, 0);
 	s->backup = s->job.backup;
 	if (strcmp(s->job.solution, "none") != 0 && !s->balance)
 		sim_plan(s, FIRST_SECONDS, EVENT_LOOK, NULL);
@@ -173,7 +173,7 @@ static void look_add_facts(struct look *l)
 	const struct facts f = {.samples = s->job.samples * s->job.epochs,
 				.done = s->result.samples,
 				.rate = s->now > 0 ? (double)s->result.samples / s->now : NAN,
-				.pending = NAN,
+				.pending = s->scale.under_way ? s->now - s->scale.began : NAN,
 				.may_leave = 1,
 				.backup = s->backup,
 				.restart_worker = s->cost.start,
@@ -184,7 +184,7 @@ static void look_add_facts(struct look *l)
 
 static int control_all_reported(const struct sim *s)
 {
-	for (size_t i = 0; i < s->workers; i++)
+	for (size_t i = 0; i < s->job.workers; i++)
 		if (s->node[i].tally.total == 0)
 			return 0;
 	return 1;
@@ -216,8 +216,14 @@ static void control_begin_restart(struct sim *s, struct sim_node *n, const char 
 
 void control_server_started(struct sim *s, struct sim_node *n)
 {
-	n->life++;
+	int is_new = (size_t)(n - s->node) >= s->nodes;
 	n->state = SIM_IDLE;
+	if (is_new) {
+		control_event(s, n, "ready");
+		scale_step(s);
+		return;
+	}
+	n->life++;
 	leading_busy(s, n, s->cost.hand_over);
 	control_event(s, n, "restart");
 	control_event(s, n, "ready");
@@ -250,7 +256,7 @@ static int look_add_action(const struct action *a, void *arg, struct error *err)
 static int control_is_known(struct sim *s, const struct action *a)
 {
 	const struct sim_node *n = action_id(a)[0] ? sim_find(s, a->id) : NULL;
-	return n && n->role == (a->kind == ACTION_KILL_RESTART ? a->role : NODE_WORKER);
+	return n && sim_has(s, n) && n->role == (a->kind == ACTION_KILL_RESTART ? a->role : NODE_WORKER);
 }
 
 static int control_check(struct sim *s, const struct decision *d, struct error *err)
@@ -258,7 +264,7 @@ static int control_check(struct sim *s, const struct decision *d, struct error *
 	const struct decision_rules rules = {
 		.has_rate = 1,
 		.no_backup = strcmp(s->job.sync, "bsp") == 0 || leading_has_replicas(s) ? NULL : "no-barrier",
-		.workers = s->workers};
+		.workers = (size_t)s->job.workers};
 	for (size_t i = 0; i < d->count; i++) {
 		const struct action *a = &d->item[i];
 		const char *why = action_nonsense(a, &rules, control_is_known(s, a));
@@ -269,8 +275,7 @@ static int control_check(struct sim *s, const struct decision *d, struct error *
 	return 0;
 }
 
-/* All, or nothing. */
-static int control_carry(struct sim *s, const struct decision *d, struct error *err)
+int control_carry(struct sim *s, const struct decision *d, struct error *err)
 {
 	char line[RECORD_LINE_MAX], *lines;
 	size_t count;
@@ -285,6 +290,8 @@ static int control_carry(struct sim *s, const struct decision *d, struct error *
 			sim_log_text(s, line, action_format(a, line, sizeof line));
 		if (a->kind == ACTION_BACKUP_WORKERS)
 			s->backup = a->count;
+		if (a->kind == ACTION_ADJUST_BS)
+			sim_find(s, a->id)->in_force = a->size * a->accum;
 	}
 	leading_obey(s);
 	for (size_t i = 0; i < d->count && result == 0; i++)
@@ -363,8 +370,9 @@ void control_look(struct sim *s)
 
 /* ---- what happens to nodes ---- */
 
-void control_happens(struct sim *s, const struct sim_happening *h)
+void control_happens(struct sim *s, uint32_t number)
 {
+	const struct sim_happening *h = &s->happening[number];
 	struct sim_node *n = &s->node[h->node];
 	switch (h->kind) {
 	case HAPPENS_KILL:
@@ -381,7 +389,7 @@ void control_happens(struct sim *s, const struct sim_happening *h)
 		worker_leaves_job(s, n);
 		break;
 	case HAPPENS_JOIN:
-		if (n->state == SIM_OFF)
+		if (n->state == SIM_OFF && sim_has(s, n))
 			control_start(s, n, "start", 0);
 		break;
 	case HAPPENS_STOP:
@@ -389,6 +397,10 @@ void control_happens(struct sim *s, const struct sim_happening *h)
 		break;
 	case HAPPENS_GO_ON:
 		worker_goes_on(s, n);
+		break;
+	case HAPPENS_SCALE:
+		if (scale_want(s, h->workers, h->servers > 0 ? h->servers : s->job.servers, "asked for") != 0)
+			sim_plan_as(s, s->now + SCALE_AGAIN_SECONDS, EVENT_HAPPENS, number, 0);
 		break;
 	}
 }

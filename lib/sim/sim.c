@@ -97,13 +97,19 @@ void sim_note(struct sim *s, const char *type, const char *fmt, ...)
 struct sim_node *sim_find(struct sim *s, const char *id)
 {
 	size_t from = id[0] == 'p' && id[1] == 's' ? 2 : 1;
-	size_t first = from == 2 ? s->workers : 0, count = from == 2 ? s->nodes - s->workers : s->workers;
+	size_t first = from == 2 ? s->workers : 0, count = from == 2 ? s->places - s->workers : s->workers;
 	char *end;
 	if (id[0] != (from == 2 ? 'p' : 'w') || id[from] < '0' || id[from] > '9')
 		return NULL;
 	unsigned long long i = strtoull(id + from, &end, 10);
 	return *end == '\0' && i < count && strcmp(s->node[first + i].id, id) == 0
 		       ? &s->node[first + i] : NULL;
+}
+
+int sim_has(const struct sim *s, const struct sim_node *n)
+{
+	size_t i = (size_t)(n - s->node);
+	return n->role == NODE_WORKER ? i < s->job.workers : i < s->nodes;
 }
 
 static void sim_begin(struct sim *s)
@@ -118,10 +124,10 @@ static void sim_begin(struct sim *s)
 		control_event(s, &s->node[i], "ready");
 	}
 	sim_log(s, RECORD("phase", F("name", "running")));
-	s->to_come = s->workers;
+	s->to_come = (size_t)s->job.workers;
 	if (s->cost.stagger > 0 && !s->balance) /* the first of them does not wait for the others */
 		gate_begin(s->gate);
-	for (size_t i = 0; i < s->workers; i++)
+	for (size_t i = 0; i < s->job.workers; i++)
 		control_start(s, &s->node[i], "start", s->cost.stagger * (double)i);
 }
 
@@ -133,7 +139,7 @@ static void sim_handle(struct sim *s, const struct event *e)
 		return;
 	switch ((enum event_kind)e->kind) {
 	case EVENT_HAPPENS:
-		control_happens(s, &s->happening[e->node]);
+		control_happens(s, e->node);
 		return;
 	case EVENT_SETTLED:
 		leading_settled(s);

@@ -15,6 +15,7 @@
 #include "shard/queue.h"
 #include "sim/events.h"
 #include "solve/balance.h"
+#include "solve/decision.h"
 #include "solve/restart_guard.h"
 #include "solve/snapshot.h"
 #include "solve/solution.h"
@@ -45,17 +46,27 @@ struct sim_link {
 	double rate;
 };
 
-enum sim_happens { HAPPENS_KILL, HAPPENS_JOIN, HAPPENS_LEAVE, HAPPENS_STOP, HAPPENS_GO_ON };
+enum sim_happens { HAPPENS_KILL, HAPPENS_JOIN, HAPPENS_LEAVE, HAPPENS_STOP, HAPPENS_GO_ON, HAPPENS_SCALE };
 
 struct sim_happening {
 	enum sim_happens kind;
 	uint32_t node;
+	uint64_t workers, servers; /* HAPPENS_SCALE */
+};
+
+/* A change of the number of nodes. */
+struct sim_scale {
+	int under_way;
+	double began;
+	uint64_t from_workers, from_servers, servers; /* servers: as wanted */
+	char reason[64];
 };
 
 /* Of the job; as a job's log has them. */
 struct sim_job {
 	char id[OPTION_ID_MAX], sync[32], solution[DIRS_PATH_MAX];
-	uint64_t workers, servers, hosts, samples, batch, shard, epochs, ahead, report, backup;
+	/* workers, servers: so many it has now; places: so many there may be */
+	uint64_t workers, servers, worker_places, server_places, hosts, samples, batch, shard, epochs, ahead, report, backup;
 	double bytes; /* of all parameters */
 	double every, window_short, window_long, checkpoint;
 	/* restarts by intention */
@@ -71,7 +82,7 @@ struct sim_job {
 /* Seconds, each measured on a real job (see trainsim(1)). */
 struct sim_cost {
 	double rows, pull, push, message, sum, commit, apply, batch, sample, start, stagger, save,
-		start_server, hand_over;
+		start_server, hand_over, pending, pending_more;
 };
 
 /* Rows in a worker's hand. */
@@ -122,6 +133,7 @@ struct sim_node {
 	double busy_until, port; /* a server; until then its link carries what was asked for before */
 	struct restart_past past; /* restarts by intention */
 	struct predictor *speed; /* NULL: none yet */
+	uint64_t in_force; /* samples of its batch that were decided on; 0: nobody has */
 	double foretold; /* samples a second of its next batch; 0: not known */
 };
 
@@ -144,7 +156,11 @@ struct sim {
 	double moved_at;
 	struct sim_node *node; /* workers first; none before the job is known */
 	const char **id;       /* of each, for the schedule */
-	size_t nodes, workers;
+	/* Places of workers; then servers, those that the job has now up to `nodes`, and their places. */
+	size_t workers, nodes, places;
+	uint64_t first_workers, first_servers; /* so many it began with */
+	uint64_t chance; /* of pending times */
+	struct sim_scale scale;
 	struct gate *gate;
 	struct queue *queue;
 	struct monitor *monitor;
@@ -211,6 +227,11 @@ void leading_summed(struct sim *s, uint32_t round);
 int leading_has_replicas(const struct sim *s);
 void leading_busy(struct sim *s, struct sim_node *n, double seconds); /* a server, from now on */
 
+/* scale.c */
+/* So many from now on, or as soon as they are there. -1: another change is under way. */
+int scale_want(struct sim *s, uint64_t workers, uint64_t servers, const char *reason);
+void scale_step(struct sim *s); /* a node is there */
+
 /* control.c */
 int control_ready(struct sim *s, struct error *err);
 void control_report(struct sim *s, struct sim_node *n);
@@ -221,7 +242,9 @@ void control_series(struct sim *s);
 void control_look(struct sim *s);
 void control_device(struct sim *s, struct sim_node *n);
 void control_server_started(struct sim *s, struct sim_node *n);
-void control_happens(struct sim *s, const struct sim_happening *h);
+void control_happens(struct sim *s, uint32_t number);
+/* Carries out a decision: all, or nothing. */
+int control_carry(struct sim *s, const struct decision *d, struct error *err);
 
 /* sim.c */
 void sim_fail(struct sim *s, const struct error *err);
@@ -233,5 +256,6 @@ void sim_log_text(struct sim *s, const char *line, size_t len);
 /* For people: into the log, and by log_say(). */
 void sim_note(struct sim *s, const char *type, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 struct sim_node *sim_find(struct sim *s, const char *id);
+int sim_has(const struct sim *s, const struct sim_node *n); /* the job has it now */
 
 #endif

@@ -162,6 +162,7 @@ void worker_start(struct sim *s, struct sim_node *n)
 	n->state = SIM_IDLE;
 	control_device(s, n);
 	control_event(s, n, "ready");
+	scale_step(s);
 	worker_next(s, n);
 }
 
@@ -171,7 +172,7 @@ static void worker_join(struct sim *s, struct sim_node *n)
 	char replica[24];
 	n->state = SIM_JOINING;
 	snprintf(replica, sizeof replica, "r%llu",
-		 (unsigned long long)((uint64_t)(n - s->node) * s->job.hosts / s->workers));
+		 (unsigned long long)((uint64_t)(n - s->node) % s->first_workers * s->job.hosts / s->first_workers));
 	if (leading_has_replicas(s))
 		gate_pushes_to(s->gate, &who, replica);
 	if (n->foretold > 0)

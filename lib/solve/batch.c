@@ -26,6 +26,7 @@
 
 #include "solve/duration.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static double solve_batch_time_of(const struct batch_worker *w, uint64_t size)
@@ -211,4 +212,22 @@ int batch_even(struct batch_worker *w, size_t n, uint64_t global, size_t *broken
 				 (unsigned long long)(low ? w[i].min : w[i].max));
 	}
 	return 0;
+}
+
+void batch_scaled(const double *weight, size_t n, uint64_t global, uint64_t least, uint64_t *size)
+{
+	double known = 0, mean = 1, at = 0, batch = (double)global;
+	size_t count = 0;
+	for (size_t i = 0; i < n; i++) {
+		known += isnan(weight[i]) ? 0 : weight[i];
+		count += isnan(weight[i]) ? 0 : 1;
+	}
+	if (count > 0)
+		mean = known / (double)count;
+	double sum = known + mean * (double)(n - count);
+	for (size_t i = 0; i < n; i++) {
+		double before = floor(at / sum * batch + 0.5);
+		at += isnan(weight[i]) ? mean : weight[i];
+		size[i] = (uint64_t)fmax(floor(at / sum * batch + 0.5) - before, (double)least);
+	}
 }

@@ -47,6 +47,10 @@ int batch_share(struct batch_worker *w, size_t n, uint64_t global, struct error 
 int batch_even(struct batch_worker *w, size_t n, uint64_t global, size_t *broken,
 	       struct error *err);
 
+/* Sizes when there are other workers than before: they sum to `global`, if that is least for each, and
+ * are in proportion to weight, samples on which somebody had decided; NAN: nobody had: the mean. */
+void batch_scaled(const double *weight, size_t n, uint64_t global, uint64_t least, uint64_t *size);
+
 /* Seconds of the slowest worker of the row. A worker with size 0 has time `fixed`, like any. */
 double batch_time(const struct batch_worker *w);
 

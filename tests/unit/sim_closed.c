@@ -57,6 +57,20 @@ static void messages_and_servers(void **state)
 			 "cost sample=0.001 apply=0.01\n").jct, 100 * 0.1 + 99 * 4 * 0.01);
 }
 
+/* Eight workers from 5 s on, when 50 iterations are done: half the time for each. With half the servers'
+ * work for each of two, and parts that move for 0.5 s. New nodes wait for their places. */
+static void scaled(void **state)
+{
+	(void)state;
+	is_near(simulate(JOB "bsp most-workers=8\ncost sample=0.001\nscale at=4.95 workers=8\n").jct,
+		50 * 0.1 + 50 * 0.05);
+	is_near(simulate(JOB "bsp\ncost sample=0.001\nscale at=4.95 workers=2\n").jct, 50 * 0.1 + 0.2 * 51);
+	is_near(simulate(JOB "bsp most-servers=2\ncost sample=0.001 apply=0.01 hand-over=0.5\n"
+			     "scale at=0.13 workers=4 servers=2\n").jct, 0.14 + 0.5 + 0.02 + 0.1 + 97 * 0.12);
+	is_near(simulate(JOB "bsp most-workers=8\ncost sample=0.001 start=1 pending=1.95\n"
+			     "scale at=5 workers=8\n").jct, 70 * 0.1 + 30 * 0.05);
+}
+
 /* All wait for the slowest in each. */
 static void one_straggler(void **state)
 {
@@ -118,7 +132,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_alike),
 		cmocka_unit_test(messages_and_servers),
-		cmocka_unit_test(one_straggler),
+		cmocka_unit_test(scaled), cmocka_unit_test(one_straggler),
 		cmocka_unit_test(no_barrier),
 		cmocka_unit_test(staleness),
 		cmocka_unit_test(links),
