@@ -532,6 +532,11 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	work w1 --model-file audit --monitor "$T/mon.sock" --profile 1
 	wait_for '[[ "$(node w1 type)" =~ ^[A-Za-z0-9._-]+$ ]]'
 	[ "$(node w1 max)" -gt 160 ]
+	# Only one size is larger than what saturates it: the largest that fits.
+	echo 'drag launch=0.1 speed=2000 saturation=32 memory=60' >drag
+	work w2 --model-file audit --monitor "$T/mon.sock" --drag "$T/drag" --profile 1 --batch 60
+	wait_for '[ -n "$(node w2 launch)" ]'
+	[[ $(node w2 launch) =~ ^0\.[0-9]+$ ]]
 	run -64 worker --profile 2
 }
 

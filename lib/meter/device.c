@@ -150,14 +150,16 @@ static int device_measure_sizes(struct bench *b, struct device *d, struct error 
 	d->left = b->left = card_left(b);
 	if (b->drag.memory > 0 && most > b->drag.memory)
 		most = b->drag.memory;
-	for (uint64_t size = 1; size <= most && count < SIZES_MAX; size *= 2) {
+	/* The largest may be no power of two: where it is little more than what saturates the device, nothing
+	 * else tells a launch from the samples. */
+	for (uint64_t size = 1; count < SIZES_MAX; size = size < most / 2 ? 2 * size : most) {
 		p[count].size = size;
 		int result = time_size(b, &p[count], err);
 		if (result > 0 && b->full > 0 && count > 0)
 			break;
 		if (result != 0)
 			return result;
-		if (device_enough(b, p, ++count))
+		if (device_enough(b, p, ++count) || size == most)
 			break;
 	}
 	b->size = p[count - 1].size;
