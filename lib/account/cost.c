@@ -403,6 +403,35 @@ static void conclude(struct sums *s)
 		blame(&cost->server, i, s->server[i]);
 }
 
+static int host_order(const void *x, const void *y)
+{
+	const struct account_node *const *a = x, *const *b = y;
+	int order = strcmp((*a)->host, (*b)->host);
+	return order ? order : (*a > *b) - (*a < *b);
+}
+
+/* Workers in the order of their hosts say which is the first of each. */
+static int cost_make_hosts(struct sums *s)
+{
+	const struct account_node **sorted = malloc((s->workers + 1) * sizeof *sorted);
+	size_t *at = calloc(s->a->nodes + 1, sizeof *at); /* which worker a node is */
+	if (sorted && at) {
+		for (size_t i = 0; i < s->workers; i++)
+			at[(sorted[i] = s->worker[i]) - s->a->node] = i;
+		if (s->workers > 0)
+			qsort(sorted, s->workers, sizeof *sorted, host_order);
+		for (size_t i = 0, first = 0; i < s->workers; i++) {
+			if (strcmp(sorted[i]->host, sorted[first]->host) != 0)
+				first = i;
+			s->host_of[at[sorted[i] - s->a->node]] = at[sorted[first] - s->a->node];
+		}
+	}
+	int result = sorted && at ? 0 : -1;
+	free(sorted);
+	free(at);
+	return result;
+}
+
 static int cost_make(struct sums *s)
 {
 	const struct account *a = s->a;
@@ -421,12 +450,10 @@ static int cost_make(struct sums *s)
 	for (size_t i = 0; i < a->nodes; i++)
 		if (account_is_worker(&a->node[i]) && a->node[i].points > 1) {
 			s->worker[s->workers] = &a->node[i];
-			while (strcmp(s->worker[s->host_of[s->workers]]->host, a->node[i].host) != 0)
-				s->host_of[s->workers]++;
 			/* before its first batch a worker has the speed of its first batch */
 			s->cell[s->workers++].speed = cost_first_speed(&a->node[i]);
 		}
-	return 0;
+	return cost_make_hosts(s);
 }
 
 int cost_of(const struct account *a, struct cost *out, struct error *err)
