@@ -51,15 +51,16 @@ cluster_run() { # NAME "STRAGGLE-WORDS" KEY=VALUE...
 	grep '^row' "$T/$name.log" >"$T/$name.rows"
 }
 
-# Runs of cluster_run side by side, so many at once: cluster_queue NAME ..., then cluster_wait.
+# Side by side, so many at once: cluster_beside COMMAND..., cluster_queue NAME ... (a cluster_run), then cluster_wait.
 CLUSTER_JOBS=${CLUSTER_JOBS:-5}
-cluster_queue() {
+cluster_beside() {
 	while [ "$(jobs -rp | wc -l)" -ge "$CLUSTER_JOBS" ]; do wait -n; done
 	(
 		trap - EXIT
-		cluster_run "$@"
+		"$@"
 	) &
 }
+cluster_queue() { cluster_beside cluster_run "$@"; }
 cluster_wait() {
 	wait
 }

@@ -26,9 +26,15 @@ judge_limits() {
 		antdt-dd-hosts of-antdt-dd > 1.2 - solution=even
 		antdt-dd-hosts of-antdt-dd > 1.1 - solution=lb-bsp
 		antdt-overhead sum-percent < 0.46 5
-		antdt-restart rollbacks < 0 0
-		antdt-restart repeated-worker < 80 80
-		antdt-restart repeated-server < 0 0
+		antdt-restart again < 0 0 fault=server-restarted
+		antdt-restart again < 0.25 0.25 fault=worker-killed
+		antdt-restart again < 0.25 0.25 fault=worker-restarted
+		antdt-restart iterations-lost < 5 - fault=server-restarted
+		antdt-restart iterations-lost < 5 - fault=worker-killed
+		antdt-restart iterations-lost < 5 - fault=worker-restarted
+		antdt-restart rollbacks < 0 0 fault=server-restarted
+		antdt-restart rollbacks < 0 0 fault=worker-killed
+		antdt-restart rollbacks < 0 0 fault=worker-restarted
 		antdt-stragglers of-bound > 0.8 - solution=pace kind=workers
 		antdt-stragglers of-bound > 0.8 - solution=antdt-nd kind=workers
 		antdt-stragglers of-bsp < 0.95 1.1 solution=antdt-nd
