@@ -81,6 +81,27 @@ static void one_straggler(void **state)
 			     "node id=w2 speed=250\n").jct, 100 * (100 / 250.0 + 0.024));
 }
 
+/* Servers apply the pushes of an iteration before the next one's pulls. One that is slow makes all wait, but
+ * after the last; a pattern slows it from 3 s on, by half of 0.4 s in each iteration. */
+static void slow_server(void **state)
+{
+	(void)state;
+	is_near(simulate("job workers=4 servers=2 samples=40000 batch=400\ncost sample=0.001 apply=0.01\n"
+			 "node id=ps1 delay=0.2\n").jct,
+		100 * 0.1 + 99 * (4 * 0.01 + 0.2));
+	is_near(simulate("job workers=4 servers=2 samples=40000 batch=400\ncost sample=0.001 apply=0.01\n"
+			 "server nodes=ps0 sleep=0.4 intensity=0.5\n").jct,
+		100 * 0.1 + 99 * (4 * 0.01 + 0.2));
+	/* 21 iterations are done by then, each but the first 0.14 s after the one before. */
+	is_near(simulate("job workers=4 servers=2 samples=40000 batch=400\ncost sample=0.001 apply=0.01\n"
+			 "server nodes=ps0 sleep=0.4 intensity=0.5 from=3\n").jct,
+		100 * 0.1 + 21 * 0.04 + 78 * (0.04 + 0.2));
+	/* Without a barrier a worker's next pull waits for its own push, too: 40 batches. */
+	is_near(simulate("job workers=1 samples=4000 batch=100 sync=asp\ncost sample=0.001 apply=0.01\n"
+			 "server nodes=ps0 sleep=0.4 intensity=0.5\n").jct,
+		40 * 0.1 + 39 * (0.01 + 0.2));
+}
+
 /* Without a barrier each does what it can, to the last batch. */
 static void no_barrier(void **state)
 {
@@ -132,7 +153,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_alike),
 		cmocka_unit_test(messages_and_servers),
-		cmocka_unit_test(scaled), cmocka_unit_test(one_straggler),
+		cmocka_unit_test(scaled), cmocka_unit_test(one_straggler), cmocka_unit_test(slow_server),
 		cmocka_unit_test(no_barrier),
 		cmocka_unit_test(staleness),
 		cmocka_unit_test(links),
