@@ -6,6 +6,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/words.h"
+#include "job/brain_filter.h"
 #include "job/fit.h"
 #include "job/holder.h"
 #include "job/hosts.h"
@@ -13,7 +14,6 @@
 #include "job/kind.h"
 #include "job/locate.h"
 #include "job/prepare.h"
-#include "run/brain_filter.h"
 #include "solve/solution.h"
 
 #include <math.h>

@@ -9,11 +9,11 @@
 #include "cmd/trainctl.h"
 #include "base/fs.h"
 #include "base/grow.h"
+#include "job/brain_filter.h"
 #include "job/solver.h"
 #include "plan/rounds.h"
 #include "proc/child.h"
 #include "record/record.h"
-#include "run/brain_filter.h"
 #include "solve/balance_log.h"
 #include "solve/solution.h"
 

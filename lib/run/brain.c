@@ -2,7 +2,6 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "base/grow.h"
 #include "plan/history.h"
 #include "proc/child.h"
 
@@ -14,22 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define ROUNDS_A_CHANGE 12.0     /* rounds in the time of BRAIN every */
-#define ROUND_SECONDS_MIN 0.5    /* but a round takes as long at least, */
-#define ROUND_SECONDS_MAX 10.0   /* and as long at most */
-#define BATCHES_MIN 4.0          /* each worker trains as many in a round */
-#define COST_SECONDS 2.0         /* assumed of a change, before one was measured */
 #define CHANGE_SECONDS 600.0     /* a change counts as done then, however far it came */
-#define BYTES_MIN (128ull << 20) /* the least for a node: even an idle program needs some */
-#define ANSWER_TYPES "brain-" /* what an answer's types begin with in the log */
-
-struct brain_node {
-	char id[OPTION_ID_MAX];
-	double batches, time, compute, comm, wait, samples, last; /* as the round began */
-	double cpu;   /* the sum of the samples since then, */
-	size_t seen;  /* and their number */
-	double bytes; /* the most that it used in one; 0: not known */
-};
 
 /* ---- sizes ---- */
 
@@ -50,12 +34,11 @@ static void first_sizes(struct supervisor *s)
 	const double cores[PLAN_ROLES] = {s->job->worker_cores, s->job->server_cores};
 	const uint64_t bytes[PLAN_ROLES] = {s->job->worker_memory, s->job->server_memory};
 	uint64_t nodes = sup_scale_workers(s) + sup_scale_servers(s);
-	uint64_t each = nodes > 0 ? b->limits.cores / nodes : 1;
-	each = each > b->limits.node_cores ? b->limits.node_cores : each;
+	uint64_t each = brain_limits_share(&b->limits, nodes);
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		uint64_t given = cores[i] < 1 ? 0 : (uint64_t)cores[i];
 		if (b->size[i].cores == 0)
-			b->size[i].cores = given > 0 ? given : each > 0 ? each : 1;
+			b->size[i].cores = given > 0 ? given : each;
 		if (b->size[i].bytes == 0)
 			b->size[i].bytes = bytes[i];
 	}
@@ -107,214 +90,71 @@ static uint64_t which_nodes(const struct supervisor *s)
 	return sum;
 }
 
-static double zero_if_unknown(double value)
-{
-	return snapshot_known(value) ? value : 0;
-}
-
 static void brain_begin_round(struct supervisor *s)
 {
 	struct sup_brain *b = &s->brain;
-	b->count = 0;
+	b->measure.count = 0;
 	b->since = clock_mono();
 	b->nodes = which_nodes(s);
 	for (int i = 0; i < PLAN_ROLES; i++)
-		EACH_OF (n, s, role_of((enum plan_role)i)) {
-			const struct snapshot_node *m = sup_measured(n);
-			if (GROW(b->node, b->room, b->count + 1) != 0) {
+		EACH_OF (n, s, role_of((enum plan_role)i))
+			if (measure_add(&b->measure, (enum plan_role)i, n->id, sup_measured(n)) != 0) {
 				b->since = 0; /* tried again */
 				return;
 			}
-			struct brain_node *k = &b->node[b->count++];
-			*k = (struct brain_node){.batches = m->total.batches,
-						 .time = zero_if_unknown(m->total.time),
-						 .compute = zero_if_unknown(m->total.compute),
-						 .comm = zero_if_unknown(m->total.comm),
-						 .wait = zero_if_unknown(m->total.wait),
-						 .samples = (double)m->samples,
-						 .last = m->last};
-			snprintf(k->id, sizeof k->id, "%s", n->id);
-		}
 }
 
-/* Whether the monitor was started anew, and counts from 0 again. The nodes are in the order of
- * brain_begin_round(). */
-static int counts_anew(const struct supervisor *s)
+/* What is known of the nodes now. They are in the order of brain_begin_round(), and their processes
+ * are the same. */
+static void brain_look(struct supervisor *s)
 {
-	const struct brain_node *k = s->brain.node;
+	struct measure_node *k = s->brain.measure.node;
 	for (int i = 0; i < PLAN_ROLES; i++)
 		EACH_OF (n, s, role_of((enum plan_role)i)) {
-			const struct snapshot_node *m = sup_measured(n);
-			if (m->total.batches < k->batches || (double)m->samples < k->samples)
-				return 1;
-			k++;
-		}
-	return 0;
-}
-
-/* Adds what each node uses now. The nodes are in the order of brain_begin_round(), and their
- * processes are the same. */
-static void brain_sample(struct supervisor *s)
-{
-	struct brain_node *k = s->brain.node;
-	for (int i = 0; i < PLAN_ROLES; i++)
-		EACH_OF (n, s, role_of((enum plan_role)i)) {
-			const struct snapshot_node *m = sup_measured(n);
-			if (snapshot_known(m->own_cpu)) {
-				k->cpu += m->own_cpu;
-				k->seen++;
-			}
-			if (snapshot_known(m->own_mem) && m->own_mem > k->bytes)
-				k->bytes = m->own_mem;
+			k->now = sup_measured(n);
+			k->cores = n->cores;
+			k->memory = n->memory;
 			k++;
 		}
 }
 
-static double round_seconds(const struct supervisor *s)
+/* Whether these are still the nodes of the round; then they are looked at. */
+static int brain_is_same(struct supervisor *s)
 {
-	double seconds = s->job->plan_every / ROUNDS_A_CHANGE;
-	return fmin(fmax(seconds, ROUND_SECONDS_MIN), ROUND_SECONDS_MAX);
-}
-
-static int is_measured(const struct supervisor *s)
-{
-	const struct brain_node *k = s->brain.node;
-	if (clock_mono() - s->brain.since < round_seconds(s))
+	if (which_nodes(s) != s->brain.nodes)
 		return 0;
-	for (int i = 0; i < PLAN_ROLES; i++)
-		EACH_OF (n, s, role_of((enum plan_role)i)) {
-			const struct snapshot_node *m = sup_measured(n);
-			if (m->total.batches - k->batches < BATCHES_MIN || m->last <= k->last ||
-			    k->seen == 0 ||
-			    (n->role == &role_worker && (double)m->samples <= k->samples))
-				return 0;
-			k++;
-		}
-	return 1;
-}
-
-/* ---- a round, as text ---- */
-
-/* What workers and servers did, as parts of the time of one step of one worker. A step is the time
- * that a worker needs for the job's BATCH, whatever its own batches are, so that configurations
- * compare. */
-struct measured {
-	double rate; /* steps a second, of all workers */
-	double io, compute, update;
-};
-
-/* Busy times are shares of a second. Under bsp all workers wait for the servers' update of the
- * whole batch. Otherwise a worker waits for its own update, and waits longer when the servers are
- * busier. */
-static struct measured brain_measure(const struct supervisor *s)
-{
-	struct measured out = {0};
-	const struct brain_node *k = s->brain.node;
-	double batch = (double)s->job->batch, workers = 0, compute = 0, talk = 0, busy = 0;
-	EACH_OF (n, s, &role_worker) {
-		const struct snapshot_node *m = sup_measured(n);
-		double seconds = m->last - k->last;
-		out.rate += ((double)m->samples - k->samples) / seconds / batch;
-		compute += (zero_if_unknown(m->total.compute) - k->compute) / seconds;
-		talk += (zero_if_unknown(m->total.comm) - k->comm +
-			 zero_if_unknown(m->total.wait) - k->wait) /
-			seconds;
-		workers++;
-		k++;
-	}
-	EACH_OF (n, s, &role_server) {
-		const struct snapshot_node *m = sup_measured(n);
-		double share = (zero_if_unknown(m->total.time) - k->time) / (m->last - k->last);
-		busy = fmax(busy, fmin(share, 1));
-		k++;
-	}
-	double step = workers / out.rate;
-	out.compute = fmin(compute / out.rate, step);
-	if (strcmp(s->job->sync, "bsp") == 0) {
-		out.update = busy * step;
-	} else {
-		double own = busy * step / workers;
-		out.update = own + busy * fmax(talk / out.rate - own, 0);
-	}
-	out.update = fmin(out.update, step - out.compute);
-	out.io = step - out.compute - out.update;
-	return out;
-}
-
-static void brain_put_job(const struct supervisor *s, FILE *out)
-{
-	struct measured m = brain_measure(s);
-	const struct sup_brain *b = &s->brain;
-	uint64_t all = s->options.samples * s->job->epochs, done = s->progress.stat.samples_done;
-	/* Under bsp there is no samples=: more workers share the same batch, and cost no
-	 * convergence. changed= is always there, and 0 if nothing has changed yet: the filter gets
-	 * old rounds again, and without it would take its own answer to one of them for a change
-	 * that was made. */
-	record_print(out,
-		     RECORD("job", F("batch", s->job->batch), F_BRIEF("steps-per-second", m.rate),
-			    F_BRIEF("io-time", m.io), F_BRIEF("compute-time", m.compute),
-			    F_BRIEF("update-time", m.update),
-			    strcmp(s->job->sync, "bsp") != 0 ? F("samples", all) : F_NONE,
-			    F("left", all > done ? all - done : 0), F_SECONDS("at", clock_epoch()),
-			    F_SECONDS("changed", isnan(b->changed) ? 0 : b->changed),
-			    sup_rebalance_is_offered(s) ? F("rebalance", 1) : F_NONE));
-}
-
-static void brain_put_node(const struct sup_node *n, enum plan_role role,
-			   const struct brain_node *k, FILE *out)
-{
-	const struct supervisor *s = n->sup;
-	const struct snapshot_node *m = sup_measured(n);
-	double time = zero_if_unknown(m->total.time) - k->time;
-	double per = role == PLAN_WORKER
-			     ? ((double)m->samples - k->samples) / (double)s->job->batch
-			     : m->total.batches - k->batches;
-	record_print(out,
-		     RECORD("node", F("role", plan_role_name(role)), F("id", n->id),
-			    F_BRIEF("cores", n->cores), F_BRIEF("used", k->cpu / (double)k->seen),
-			    n->memory > 0 ? F("mem-bytes", n->memory) : F_NONE,
-			    k->bytes > 0 ? F("used-bytes", (uint64_t)k->bytes) : F_NONE,
-			    time > 0 ? F_BRIEF("time", time / per) : F_NONE));
+	brain_look(s);
+	return !measure_counts_anew(&s->brain.measure);
 }
 
 /* The caller frees it. NULL: out of memory. */
 static char *round_text(const struct supervisor *s, size_t *len)
 {
-	char *text = NULL;
-	FILE *out = open_memstream(&text, len);
-	const struct brain_node *k = s->brain.node;
-	if (!out)
-		return NULL;
-	brain_put_job(s, out);
-	for (int i = 0; i < PLAN_ROLES; i++)
-		EACH_OF (n, s, role_of((enum plan_role)i))
-			brain_put_node(n, (enum plan_role)i, k++, out);
-	if (fclose(out) == 0)
-		return text;
-	free(text);
-	return NULL;
+	const struct measure_job job = {.batch = s->job->batch,
+					.sync = s->job->sync,
+					.samples = s->options.samples * s->job->epochs,
+					.done = s->progress.stat.samples_done,
+					.at = clock_epoch(),
+					.changed = s->brain.past.changed,
+					.may_rebalance = sup_rebalance_is_offered(s)};
+	return measure_text(&s->brain.measure, &job, len);
+}
+
+static double brain_rate(const struct supervisor *s)
+{
+	return measure_rate(&s->brain.measure, s->job->batch);
 }
 
 /* ---- the log ---- */
 
-/* Logs the records of a round or an answer, with ANSWER_TYPES in front of their types: a job's log
- * has job and node records that mean something else. */
+static void brain_put_line(const char *line, size_t len, void *supervisor)
+{
+	sup_log_text(supervisor, line, len);
+}
+
 static void log_lines(struct supervisor *s, const char *text, size_t len)
 {
-	struct record_walk walk = record_walk(text, len);
-	struct record r;
-	int got;
-	while ((got = record_next(&walk, &r, NULL)) != RECORD_END) {
-		char type[64];
-		if (got != RECORD_ONE)
-			continue;
-		snprintf(type, sizeof type, ANSWER_TYPES "%.50s", r.type);
-		struct record_out *o = RECORD_BARE(type);
-		record_add_fields(o, &r, NULL);
-		size_t bytes = record_end(o, NULL);
-		if (bytes > 0)
-			sup_log_text(s, o->data, bytes);
-	}
+	want_lines(text, len, brain_put_line, s);
 }
 
 static void log_asked(struct supervisor *s, const char *text, size_t len)
@@ -325,28 +165,19 @@ static void log_asked(struct supervisor *s, const char *text, size_t len)
 	log_lines(s, text, len);
 }
 
-static void brain_add_size(struct record_out *o, const char *prefix, enum plan_role role,
-			   const struct plan_role_size *size)
+static void brain_sizes(const struct supervisor *s, struct plan_role_size size[PLAN_ROLES])
 {
-	char key[64];
-	snprintf(key, sizeof key, "%s%ss", prefix, plan_role_name(role));
-	record_add_u64(o, key, size->count);
-	snprintf(key, sizeof key, "%s%s-cores", prefix, plan_role_name(role));
-	record_add_u64(o, key, size->cores);
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		size[i] = s->brain.size[i];
+		size[i].count = brain_count_of(s, (enum plan_role)i);
+	}
 }
 
 static void brain_add_known(const struct supervisor *s, struct record_out *o)
 {
-	const struct sup_brain *b = &s->brain;
-	for (int i = 0; i < PLAN_ROLES; i++) {
-		struct plan_role_size size = b->size[i];
-		size.count = brain_count_of(s, (enum plan_role)i);
-		brain_add_size(o, "", (enum plan_role)i, &size);
-	}
-	record_add_u64(o, "changes", b->changes);
-	record_add_seconds(o, "changed", b->changed);
-	record_add_seconds(o, "cost-sum", b->cost_sum);
-	record_add_u64(o, "costs", b->costs);
+	struct plan_role_size size[PLAN_ROLES];
+	brain_sizes(s, size);
+	want_add_known(o, size, &s->brain.past);
 }
 
 void sup_brain_log_known(struct supervisor *s)
@@ -391,117 +222,28 @@ static void brain_well(struct supervisor *s)
 
 /* ---- carrying out ---- */
 
-/* What an answer asks for, and what there is now. */
-struct want {
-	struct plan_role_size role[PLAN_ROLES], now[PLAN_ROLES];
-	int counts, sizes; /* whether those of any role change */
-};
-
-/* Memory of a node. If the job does not limit it, a plan does not limit it either: the most that
- * was in use says little about later use. */
-static uint64_t brain_bytes_of(const struct supervisor *s, const struct plan_role_size *planned,
-			       const struct plan_role_size *now)
+static struct want_rules brain_rules(const struct supervisor *s)
 {
 	const struct job *job = s->job;
-	int is_limited =
-		job->memory || job->node_memory || job->worker_memory || job->server_memory;
-	if (!is_limited || planned->bytes == 0)
-		return now->bytes;
-	return planned->bytes > BYTES_MIN ? planned->bytes : BYTES_MIN;
-}
-
-static void want_of(const struct supervisor *s, const struct answer *a, struct want *w)
-{
-	const uint64_t most[PLAN_ROLES] = {sup_scale_workers_most(s), job_servers_most()};
-	*w = (struct want){0};
-	for (int i = 0; i < PLAN_ROLES; i++) {
-		w->now[i] = s->brain.size[i];
-		w->now[i].count = brain_count_of(s, (enum plan_role)i);
-		w->role[i] = a->plans[i] ? a->role[i] : w->now[i];
-		if (w->role[i].count > most[i])
-			w->role[i].count = most[i];
-		w->role[i].bytes = brain_bytes_of(s, &w->role[i], &w->now[i]);
-		w->counts |= w->role[i].count != w->now[i].count;
-		w->sizes |= w->role[i].cores != w->now[i].cores;
-	}
-}
-
-static uint64_t brain_cores_of(const struct plan_role_size role[PLAN_ROLES])
-{
-	uint64_t sum = 0;
-	for (int i = 0; i < PLAN_ROLES; i++)
-		sum += role[i].count * role[i].cores;
-	return sum;
-}
-
-/* Whether it wants more cores than BRAIN allows. As many as the nodes have now are fine, because a
- * job may begin with more. */
-static int is_beyond(const struct supervisor *s, const struct want *w, char *why, size_t max)
-{
-	const struct brain_limits *l = &s->brain.limits;
-	for (int i = 0; i < PLAN_ROLES; i++)
-		if (w->role[i].cores > l->node_cores && w->role[i].cores > w->now[i].cores) {
-			snprintf(why, max,
-				 "it plans %llu cores for a %s, and BRAIN node-cores is %llu",
-				 (unsigned long long)w->role[i].cores,
-				 plan_role_name((enum plan_role)i),
-				 (unsigned long long)l->node_cores);
-			return 1;
-		}
-	if (brain_cores_of(w->role) <= l->cores ||
-	    brain_cores_of(w->role) <= brain_cores_of(w->now))
-		return 0;
-	snprintf(why, max, "it plans %llu cores in all, and BRAIN cores is %llu",
-		 (unsigned long long)brain_cores_of(w->role), (unsigned long long)l->cores);
-	return 1;
-}
-
-/* "24 workers of 3 cores, 8 servers of 16". */
-static void words_of(const struct plan_role_size role[PLAN_ROLES], char *out, size_t max)
-{
-	const struct plan_role_size *w = &role[PLAN_WORKER], *p = &role[PLAN_SERVER];
-	snprintf(out, max, "%llu worker%s of %llu core%s, %llu server%s of %llu",
-		 (unsigned long long)w->count, w->count == 1 ? "" : "s",
-		 (unsigned long long)w->cores, w->cores == 1 ? "" : "s",
-		 (unsigned long long)p->count, p->count == 1 ? "" : "s",
-		 (unsigned long long)p->cores);
+	return (struct want_rules){.most = {sup_scale_workers_most(s), job_servers_most()},
+				   .cores = s->brain.limits.cores,
+				   .node_cores = s->brain.limits.node_cores,
+				   .limits_memory = job->memory || job->node_memory || job->worker_memory ||
+						    job->server_memory};
 }
 
 static void brain_log_done(struct supervisor *s, const struct answer *a, const struct want *w,
 			   const char *refused)
 {
-	int changes = answer_changes(a);
-	struct record_out *o = RECORD("brain-done", F("change", changes && !refused ? "yes" : "no"),
-				      F("reason", a->reason), F("method", a->method),
-				      refused ? F("refused", refused) : F_NONE);
-	for (int i = 0; changes && i < PLAN_ROLES; i++) {
-		brain_add_size(o, "had-", (enum plan_role)i, &w->now[i]);
-		brain_add_size(o, "", (enum plan_role)i, &w->role[i]);
-	}
-	if (changes && a->count > 0) {
-		record_add(o, "id", a->node[0].id);
-		record_add(o, "what", plan_what_name(a->node[0].what));
-		record_add_u64(o, "nodes", a->count);
-	}
-	record_add_brief(o, "now", brain_measure(s).rate * (double)s->job->batch);
-	record_add_brief(o, "expected", a->expected * (double)s->job->batch);
-	record_add_brief(o, "confidence", a->confidence);
+	struct record_out *o = RECORD_BARE("brain-done");
+	want_add_done(o, a, w, refused, brain_rate(s), s->job->batch);
 	brain_done(s, o);
 }
 
 static void brain_tell(struct supervisor *s, const struct answer *a, const struct want *w)
 {
-	static const char *const whats[] = {"another process for", "another machine for",
-					    "parameters shared out anew, because of"};
 	struct sup_brain *b = &s->brain;
-	char text[160];
-	if (w->counts || w->sizes) {
-		words_of(w->role, text, sizeof text);
-		snprintf(b->last, sizeof b->last, "%s: %s", text, a->reason);
-	} else {
-		snprintf(b->last, sizeof b->last, "%s %s: %s",
-			 whats[a->node[0].what], a->node[0].id, a->node[0].reason);
-	}
+	want_text(w, a, b->last, sizeof b->last);
 	b->last_at = clock_mono();
 	sup_note(s, "brain", "%s", b->last);
 }
@@ -574,12 +316,8 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 	} else if (k->what == PLAN_REPLACE && strcmp(k->reason, "hot") == 0 &&
 		   sup_rebalance_helps(n)) {
 		return 1;
-	} else if (k->what == PLAN_REPLACE && k->cores > s->brain.limits.node_cores &&
-		   (double)k->cores > n->cores) {
-		why = "BRAIN node-cores are fewer";
-	} else if (k->what == PLAN_REPLACE && (k->cores == 0 || (double)k->cores == n->cores) &&
-		   (k->bytes == 0 || k->bytes == n->memory)) {
-		why = "it has as much already";
+	} else if ((why = want_node_refusal(k, n->cores, n->memory, s->brain.limits.node_cores))) {
+		; /* it is told */
 	} else if (k->what == PLAN_REPLACE) {
 		why = sup_node_resize(n, k->cores > 0 ? (double)k->cores : n->cores,
 				      k->bytes > 0 ? k->bytes : n->memory, reason);
@@ -601,7 +339,7 @@ static void begin_change(struct supervisor *s, const struct answer *a, const str
 		b->only_shares &= a->node[i].what == PLAN_REBALANCE;
 	b->changing = 1;
 	b->began = clock_mono();
-	b->before = brain_measure(s).rate * (double)s->job->batch;
+	b->before = brain_rate(s) * (double)s->job->batch;
 	b->samples = s->progress.stat.samples_done;
 	sup_kick(s);
 }
@@ -668,11 +406,9 @@ int sup_brain_restore(struct supervisor *s, const struct record *r, struct error
 	return 0;
 }
 
-/* Every brain has to wait for BRAIN every, unless nodes need more memory. */
-static int brain_is_too_early(const struct supervisor *s, const struct answer *a)
+static int brain_is_too_early(const struct supervisor *s)
 {
-	return clock_within(s->brain.changed, clock_epoch(), s->job->plan_every) &&
-	       strcmp(a->reason, "oom") != 0;
+	return clock_within(s->brain.past.changed, clock_epoch(), s->job->plan_every);
 }
 
 /* Carries out what can be done. Returns NULL if something was done; else why nothing can be done
@@ -681,14 +417,13 @@ static const char *brain_change(struct supervisor *s, const struct answer *a, co
 {
 	char *reason = s->brain.reason;
 	int some = 0;
-	if (s->brain.changes >= s->job->plan_limit) {
-		if (!s->brain.limit_told++ && s->job->plan_limit > 0)
-			sup_note(s, "brain", "BRAIN=limit:%llu: nothing is changed any more",
-				 (unsigned long long)s->job->plan_limit);
-		return "limit";
-	}
-	if ((w->counts || w->sizes) && brain_is_too_early(s, a))
-		return "every";
+	int is_spent = s->brain.past.changes >= s->job->plan_limit;
+	const char *refused = want_refusal(w, a, is_spent, brain_is_too_early(s));
+	if (is_spent && !s->brain.limit_told++ && s->job->plan_limit > 0)
+		sup_note(s, "brain", "BRAIN=limit:%llu: nothing is changed any more",
+			 (unsigned long long)s->job->plan_limit);
+	if (refused)
+		return refused;
 	snprintf(reason, sizeof s->brain.reason, "brain: %s", a->reason);
 	if (w->counts && sup_scale_want(s, w->role[PLAN_WORKER].count, w->role[PLAN_SERVER].count,
 					reason, NULL) != 0)
@@ -710,24 +445,26 @@ static const char *brain_change(struct supervisor *s, const struct answer *a, co
 
 static void brain_carry(struct supervisor *s, const char *text, size_t len, const struct answer *a)
 {
+	struct want_rules rules = brain_rules(s);
+	struct plan_role_size now[PLAN_ROLES];
 	struct want w;
 	char why[160];
 	log_lines(s, text, len);
-	if (s->phases.now != PHASE_RUNNING || !is_settled(s) || which_nodes(s) != s->brain.nodes ||
-	    counts_anew(s)) { /* no fault of the brain's */
+	if (s->phases.now != PHASE_RUNNING || !is_settled(s) || !brain_is_same(s)) { /* no fault of the brain's */
 		brain_well(s);
 		sup_log(s, RECORD("brain-done", F("skipped", 1)));
 		s->brain.under_way = 0;
 		s->brain.since = 0;
 		return;
 	}
-	want_of(s, a, &w);
-	if (is_beyond(s, &w, why, sizeof why)) {
+	brain_sizes(s, now);
+	want_of(&w, a, now, &rules);
+	if (want_is_beyond(&w, &rules, why, sizeof why)) {
 		brain_skip(s, why);
 		return;
 	}
 	brain_well(s);
-	if (!answer_changes(a) || !(w.counts || w.sizes || a->count > 0)) {
+	if (!want_anything(&w, a)) {
 		brain_log_done(s, a, &w, answer_changes(a) ? "same" : NULL);
 		return;
 	}
@@ -743,30 +480,19 @@ static void brain_carry(struct supervisor *s, const char *text, size_t len, cons
 
 static double cost_of_a_change(const struct supervisor *s)
 {
-	const struct sup_brain *b = &s->brain;
-	double start = sup_restart_seconds(s, &role_worker);
-	if (b->costs > 0)
-		return b->cost_sum / (double)b->costs;
-	return isnan(start) ? COST_SECONDS : start;
+	return want_cost_of_change(&s->brain.past, sup_restart_seconds(s, &role_worker));
 }
 
 static void end_change(struct supervisor *s)
 {
 	struct sup_brain *b = &s->brain;
-	double took = clock_mono() - b->began, cost = NAN;
-	uint64_t done_now = s->progress.stat.samples_done;
-	if (b->before > 0 && done_now >= b->samples)
-		cost = fmax(took - (double)(done_now - b->samples) / b->before, 0);
+	double took = clock_mono() - b->began;
+	double cost = want_changed(&b->past, took, (double)s->progress.stat.samples_done - (double)b->samples,
+				   b->before, clock_epoch());
 	b->changing = 0;
 	/* A change that found the parameters even has moved nothing, and does not count. */
-	if (!b->only_shares || !s->rebalance.is_even)
-		b->changes++;
-	b->changed = clock_epoch();
+	b->past.changes -= b->only_shares && s->rebalance.is_even;
 	b->since = 0;
-	if (!isnan(cost)) {
-		b->cost_sum += cost;
-		b->costs++;
-	}
 	struct record_out *o = RECORD_BARE("brain-changed");
 	brain_add_known(s, o);
 	record_add_seconds(o, "took", took);
@@ -854,12 +580,12 @@ void sup_brain(struct supervisor *s)
 		b->since = 0;
 		return;
 	}
-	if (b->since == 0 || which_nodes(s) != b->nodes || counts_anew(s)) {
+	if (b->since == 0 || !brain_is_same(s)) {
 		brain_begin_round(s);
 		return;
 	}
-	brain_sample(s);
-	if (!is_measured(s))
+	measure_sample(&b->measure);
+	if (clock_mono() - b->since < measure_seconds(s->job->plan_every) || !measure_is_enough(&b->measure))
 		return;
 	b->under_way = 1;
 	b->limits.cost = cost_of_a_change(s);
@@ -889,10 +615,10 @@ static void brain_end_reading(struct supervisor *s, struct reading *p)
 static void take_known(struct supervisor *s, const struct record *r)
 {
 	struct sup_brain *b = &s->brain;
-	record_u64_opt(r, "changes", 0, UINT64_MAX, &b->changes, NULL);
-	record_u64_opt(r, "costs", 0, UINT64_MAX, &b->costs, NULL);
-	record_real_opt(r, "cost-sum", 0, 1e12, &b->cost_sum, NULL);
-	record_real_opt(r, "changed", 0, 1e12, &b->changed, NULL);
+	record_u64_opt(r, "changes", 0, UINT64_MAX, &b->past.changes, NULL);
+	record_u64_opt(r, "costs", 0, UINT64_MAX, &b->past.costs, NULL);
+	record_real_opt(r, "cost-sum", 0, 1e12, &b->past.cost_sum, NULL);
+	record_real_opt(r, "changed", 0, 1e12, &b->past.changed, NULL);
 	record_u64_opt(r, "worker-cores", 1, PLAN_CORES_MAX, &b->size[PLAN_WORKER].cores, NULL);
 	record_u64_opt(r, "server-cores", 1, PLAN_CORES_MAX, &b->size[PLAN_SERVER].cores, NULL);
 }
@@ -902,7 +628,7 @@ static void brain_take_record(struct supervisor *s, struct reading *p, const str
 	static const char *const types[] = {"job", "node"};
 	for (size_t i = 0; p->out && i < 2; i++) {
 		char type[16];
-		snprintf(type, sizeof type, ANSWER_TYPES "%s", types[i]);
+		snprintf(type, sizeof type, WANT_TYPES "%s", types[i]);
 		if (!record_is(r, type))
 			continue;
 		struct record_out *o = RECORD_BARE(types[i]);
@@ -953,7 +679,7 @@ void sup_brain_log_sizes(struct supervisor *s)
 int sup_brain_init(struct supervisor *s, struct error *err)
 {
 	struct sup_brain *b = &s->brain;
-	b->changed = NAN;
+	b->past.changed = NAN;
 	if (!job_has_brain(s->job))
 		return 0;
 	b->limits = brain_limits_of(s->job, s->options.hosts);
@@ -977,13 +703,12 @@ void sup_brain_finished(struct supervisor *s)
 		s->brain.limits = brain_limits_of(s->job, s->options.hosts);
 		first_sizes(s);
 	}
+	struct plan_role_size size[PLAN_ROLES];
 	struct record_out *o = RECORD_BARE("finished");
 	brain_likeness_add(o, s->job);
-	for (int i = 0; i < PLAN_ROLES; i++) {
-		struct plan_role_size size = s->brain.size[i];
-		size.count = brain_count_of(s, (enum plan_role)i);
-		brain_add_size(o, "", (enum plan_role)i, &size);
-	}
+	brain_sizes(s, size);
+	for (int i = 0; i < PLAN_ROLES; i++)
+		want_add_size(o, "", (enum plan_role)i, &size[i]);
 	if (seconds > 0)
 		record_add_brief(o, "steps-per-second",
 				 (double)stat->samples_done / seconds / (double)s->job->batch);
@@ -999,6 +724,5 @@ void sup_brain_free(struct supervisor *s)
 	child_free(s->brain.filter);
 	s->brain.filter = NULL;
 	rounds_clear(&s->brain.rounds);
-	free(s->brain.node);
-	s->brain.node = NULL;
+	measure_free(&s->brain.measure);
 }

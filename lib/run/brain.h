@@ -15,9 +15,10 @@
 #ifndef PACELINE_RUN_BRAIN_H
 #define PACELINE_RUN_BRAIN_H
 
-#include "plan/answer.h"
+#include "job/brain_filter.h"
+#include "plan/measure.h"
 #include "plan/rounds.h"
-#include "run/brain_filter.h"
+#include "plan/want.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,14 +28,12 @@ struct child;
 struct record;
 struct supervisor;
 struct sup_node;
-struct brain_node; /* what a node had done when the round began, and what was seen of it since */
 
 struct sup_brain {
 	struct brain_limits limits;
 	struct rounds rounds;
 	/* the round that is being measured */
-	struct brain_node *node;
-	size_t count, room;
+	struct measure measure;
 	double since;    /* clock_mono(): it began; 0: no round is measured */
 	uint64_t nodes;  /* which_nodes() when it began */
 	/* asking */
@@ -52,10 +51,7 @@ struct sup_brain {
 	double began;            /* clock_mono(): the change under way */
 	double before;           /* samples a second before it */
 	uint64_t samples;        /* trained when it began */
-	uint64_t changes;        /* made, in all starts of the job together */
-	double changed;          /* clock_epoch(): the last of them; NAN: none yet */
-	double cost_sum;         /* seconds of training that they cost */
-	uint64_t costs;          /* how many changes have a known cost */
+	struct want_past past;   /* in all starts of the job together */
 	int limit_told;          /* people know that BRAIN limit is reached */
 	char node_told[256];     /* the last message about a node that was not changed */
 	char last[256];          /* for people; "": none yet */

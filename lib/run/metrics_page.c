@@ -143,7 +143,7 @@ static void put_sizes(const struct page_source *l)
 	const struct supervisor *s = l->s;
 	int has_servers = job_kind(s->job)->holds == HOLD_SERVERS;
 	page_put_job(l, METRIC_JOB_SCALED, (double)s->scale.changes_done);
-	page_put_job(l, METRIC_JOB_BRAIN_CHANGES, (double)s->brain.changes);
+	page_put_job(l, METRIC_JOB_BRAIN_CHANGES, (double)s->brain.past.changes);
 	page_put_job(l, METRIC_JOB_OOM_STEPS, (double)s->roster.oom_steps);
 	page_put_job(l, METRIC_JOB_SPARES_USED, (double)s->roster.spares_used);
 	metrics_begin(l->page, METRIC_JOB_NODES_WANTED);

@@ -151,7 +151,7 @@ static void verbs_put_job(struct supervisor *s, struct request *rq)
 		record_add(o, "brain", s->brain.last);
 		record_add_seconds(o, "brain-age",
 				   s->brain.last_at > 0 ? clock_mono() - s->brain.last_at : NAN);
-		record_add_u64(o, "brain-changes", s->brain.changes);
+		record_add_u64(o, "brain-changes", s->brain.past.changes);
 	}
 	add_metrics(s, o);
 	record_add(o, "run-dir", s->dirs.run);

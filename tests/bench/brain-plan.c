@@ -1,7 +1,7 @@
 /*
  * brain-plan: a job whose nodes are computed, and a brain that is real: a filter as BRAIN= of a job
  * file may name it, run with the rounds so far as the supervisor runs it (plan/rounds.h,
- * run/brain_filter.h).  Seconds are simulated ones.
+ * job/brain_filter.h).  Seconds are simulated ones.
  *
  *   brain-plan -j wdl|xdeepfm [-b BRAIN] [-s SEED] [-p N,w,P,s] [-k none|worker|server] [-S] [-R]
  *   brain-plan -j wdl|xdeepfm -t | -n
@@ -43,8 +43,8 @@
  */
 #include "base/number.h"
 #include "base/random.h"
+#include "job/brain_filter.h"
 #include "plan/rounds.h"
-#include "run/brain_filter.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * options and speaks the same records.  The supervisor asks it again and again (brain.h); a job
  * that has not begun, and a replay of a log, ask once.
  */
-#ifndef PACELINE_RUN_BRAIN_FILTER_H
-#define PACELINE_RUN_BRAIN_FILTER_H
+#ifndef PACELINE_JOB_BRAIN_FILTER_H
+#define PACELINE_JOB_BRAIN_FILTER_H
 
 #include "base/argv.h"
 #include "base/error.h"
@@ -34,6 +34,8 @@ struct brain_limits {
 /* From the job file; what it does not say comes from the hosts that train. hosts NULL: nobody has
  * looked at them yet, and each is assumed to be like this machine. */
 struct brain_limits brain_limits_of(const struct job *job, const struct hosts *hosts);
+/* Cores of a node where the job file names none: all are shared out evenly. */
+uint64_t brain_limits_share(const struct brain_limits *l, uint64_t nodes);
 /* As keys of a record in the log, and back; without history. */
 void brain_limits_add(struct record_out *o, const struct brain_limits *l);
 int brain_limits_take(struct brain_limits *l, const struct record *r, struct error *err);

@@ -1,5 +1,5 @@
 /* brain_filter: see brain_filter.h. */
-#include "run/brain_filter.h"
+#include "job/brain_filter.h"
 
 #include "base/fs.h"
 #include "job/deadline.h"
@@ -50,6 +50,13 @@ struct brain_limits brain_limits_of(const struct job *job, const struct hosts *h
 	if (l.server_cores > l.node_cores)
 		l.server_cores = l.node_cores;
 	return l;
+}
+
+uint64_t brain_limits_share(const struct brain_limits *l, uint64_t nodes)
+{
+	uint64_t each = nodes > 0 ? l->cores / nodes : 1;
+	each = each > l->node_cores ? l->node_cores : each;
+	return each > 0 ? each : 1;
 }
 
 void brain_limits_add(struct record_out *o, const struct brain_limits *l)
