@@ -156,6 +156,71 @@ four() {
 	[ "$(trainsim <c)" != "$(trainsim --seed 2 <c)" ]
 }
 
+# A brain that says this in each round.
+brain() {
+	printf '#!/bin/sh\ncat >/dev/null\n' >mine
+	printf 'echo "%s"\n' "$@" 'decision change=yes reason=mine method=mine now= expected= confidence=' >>mine
+	chmod +x mine
+}
+
+@test "a brain is asked as in a job, and its nodes come, go and get other cores" {
+	printf '%s\n' 'job workers=4 samples=40000 batch=400 shard=400 most-workers=8 most-servers=4' \
+		'brain program=./mine cores=64 node-cores=8 worker-cores=2 server-cores=2' \
+		'cost sample=0.0016 apply=0.001 start=0.95 pending=2 start-server=1 hand-over=0.5' >c
+	# It is asked at 7 s. By then 36 iterations of 0.164 s are done; all workers start again, the first of them
+	# trains a batch alone, then there are 63 iterations of half the time, and a last one that needs no server.
+	brain 'plan role=worker count=4 cores=4'
+	trainsim <c >log
+	[ "$(tail -n 1 log | plrec tsv jct)" = "$(awk 'BEGIN { printf "%.6f", 7 + 0.081 + 63 * 0.084 + 0.08 }')" ]
+	grep -q '^brain-done change=yes .*had-worker-cores=2 workers=4 worker-cores=4 ' log
+	grep -q '^brain-changed workers=4 worker-cores=4 .* took=0.950000 cost=0.950000 ' log
+	[ "$(grep -c '^brain-asked ' log)" = 1 ]
+	trainctl solve --log log | grep '^brain-plan' | cmp - <(grep '^brain-plan' log)
+	sed 's/^brain /&limit=0 /' c >never
+	[ "$(field jct <never)" = "$(sed '/^brain/d' c | field jct)" ]
+	# More servers of other cores: those that come are there before the others change, one after the other.
+	brain 'plan role=server count=2 cores=4'
+	trainsim <c >log
+	grep -q '^brain-changed workers=4 worker-cores=2 servers=2 server-cores=4 .* took=4.000000 ' log
+	[ "$(tail -n 1 log | plrec tsv restarts)" = 1 ]
+	# Whatever it says, and whoever dies: each row once.
+	local answer
+	for answer in 'plan role=worker count=8 cores=3' 'plan role=worker count=1 cores=8' 'plan role=worker count=99 cores=1' \
+		'replace role=worker id=w1 cores=8 reason=few' 'replace role=server id=ps0 cores=3 reason=hot' \
+		'migrate role=worker id=w2 reason=slow-machine' 'replace role=worker id=w0 batch=100 reason=oom'; do
+		brain "$answer"
+		{ cat c; printf 'event kind=kill id=w%s at=7.0%s\n' 1 3 2 5; echo 'event kind=kill id=w0 at=8.5'; } | trainsim >log
+		echo "$answer"
+		[ "$(tail -n 1 log | plrec tsv state)" = "done" ]
+		[ "$(tail -n 1 log | plrec tsv samples)" = 40000 ]
+		grep -q '^brain-done change=yes ' log
+	done
+	# What a job would skip or refuse.
+	for answer in 'plan role=worker count=64 cores=8' 'plan role=worker count=1 cores=9' 'eat role=worker' \
+		'migrate role=worker id=w9 reason=x' 'rebalance role=server id=ps0 reason=hot'; do
+		brain "$answer"
+		run -0 --separate-stderr trainsim <c
+		echo "$answer: $stderr"
+		[[ $stderr == "trainsim: brain"* ]]
+		[ "${#stderr_lines[@]}" = 1 ]
+		[[ $output != *'brain-done change=yes'* ]]
+	done
+}
+
+@test "res-plan finds the nodes of a simulated job" {
+	cat >c <<-'END'
+		job workers=1 most-workers=30 most-servers=8 samples=4000000 batch=1000 sync=asp
+		brain cores=40 node-cores=8 worker-most=2 server-most=2
+		cost sample=0.0004 apply=0.004 pull=0.001 push=0.001 start=10 start-server=10 hand-over=0.5 pending=5 pending-more=5
+	END
+	trainsim <c >log
+	[ "$(tail -n 1 log | plrec tsv samples)" = 4000000 ]
+	grep '^brain-done change=yes' log | tail -n 1 | plrec tsv workers | between 9 31
+	[ "$(trainsim <c)" = "$(<log)" ]
+	between 0 "$(sed '/^brain/d' c | field jct)" <<<"$(awk -v a="$(tail -n 1 log | plrec tsv jct)" 'BEGIN { print 4 * a }')"
+	trainctl solve --log log | grep '^brain-plan' | cmp - <(grep '^brain-plan' log)
+}
+
 @test "who stands still holds up the others" {
 	four sync=bsp 'event kind=stop id=w0 at=1.05' 'event kind=go-on id=w0 at=6.05' >c
 	[ "$(field jct <c)" = 15.000000 ]
@@ -191,6 +256,8 @@ four() {
 	for line in 'job workers=4' 'node id=w4' 'node id=ps1' 'node id=w01' 'node id=w18446744073709551616' 'node id=w1 speed=NaN' 'link id=w1 rate=0' 'link id=w7 rate=1' 'link id=w1' \
 		'cost sample=-1' 'cost batch=inf' 'event kind=kill id=w9 at=1' 'event kind=eat id=w1 at=1' 'event kind=kill id=w1' \
 		'event kind=kill id=ps0 at=1' 'scale at=1' 'scale workers=0 at=1' 'scale workers=5 at=1' 'scale workers=2 servers=2 at=1' 'transient p=2' 'persistent nodes=w9' 'replay file=nowhere' 'device' \
+		brain 'brain cores=8' 'brain cores=8 node-cores=0' 'brain cores=1 node-cores=1' 'brain cores=8 node-cores=1000000' \
+		'brain cores=8 node-cores=8 program=nothing' 'brain cores=8 node-cores=8 program=off' 'brain cores=8 node-cores=8 every=-1' \
 		"node id=w1 speed=$(printf '%05000d' 1)" 'node id=w1 speed'; do
 		run -65 trainsim < <(four sync=bsp "$line")
 		echo "$line: $output"

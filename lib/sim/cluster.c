@@ -44,6 +44,19 @@ static const struct field cost_fields[] = {
 	COST("start-server", start_server), COST("hand-over", hand_over), COST("pending", pending),
 	COST("pending-more", pending_more), {0}};
 
+#define BRAIN(name, what, member) FIELD(name, what, sim_brain, member), .is_optional = 1
+static const struct field brain_fields[] = {
+	{FIELD("cores", U64, sim_brain, limits.cores), .min = 2},
+	{FIELD("node-cores", U64, sim_brain, limits.node_cores), .min = 1},
+	{BRAIN("every", REAL, limits.every)},
+	{BRAIN("gain", REAL, limits.gain)},
+	{BRAIN("limit", U64, limit), .none = 20},
+	{BRAIN("worker-cores", U64, first[PLAN_WORKER])},
+	{BRAIN("server-cores", U64, first[PLAN_SERVER])},
+	{BRAIN("worker-most", REAL, most[PLAN_WORKER])},
+	{BRAIN("server-most", REAL, most[PLAN_SERVER])},
+	{0}};
+
 static int cluster_read_job(struct sim_job *j, const struct record *r, struct error *err)
 {
 	const char *sync = record_get(r, "sync"), *solution = record_get(r, "solution"),
@@ -111,6 +124,7 @@ static void cluster_make_node(struct sim *s, size_t i)
 {
 	struct sim_node *n = &s->node[i];
 	uint64_t share = s->job.batch / s->job.workers;
+	n->pace = 1;
 	n->has_come = i >= s->job.workers; /* the lead does not expect it at the beginning */
 	n->role = i < s->workers ? NODE_WORKER : NODE_SERVER;
 	snprintf(n->id, sizeof n->id, "%s%zu", i < s->workers ? "w" : "ps",
@@ -168,6 +182,33 @@ static int cluster_add_job(struct sim *s, const struct record *r, struct error *
 static int cluster_add_cost(struct sim *s, const struct record *r, struct error *err)
 {
 	return fields_read(cost_fields, r, &s->cost, err);
+}
+
+/* The limits that the file does not name are those of a job. */
+static int cluster_add_brain(struct sim *s, const struct record *r, struct error *err)
+{
+	struct sim_brain *b = &s->brain, read = {.limits = {.gain = 0.05, .every = 60}};
+	const char *program = record_get(r, "program");
+	if (resources_is_there(s))
+		return error_set(err, ERROR_DATA, NULL, "a second brain");
+	if (s->job.servers == 0)
+		return error_set(err, ERROR_DATA, NULL, "a brain divides cores between workers and servers: there are none");
+	snprintf(read.program, sizeof read.program, "%s", program ? program : BRAIN_ON);
+	if (!brain_is_known(read.program) || strcmp(read.program, BRAIN_OFF) == 0)
+		return error_set(err, ERROR_DATA, NULL, "program=%.200s: neither on nor an executable", read.program);
+	if (fields_read(brain_fields, r, &read, err) != 0)
+		return -1;
+	const uint64_t cores[] = {read.limits.cores, read.limits.node_cores, read.first[PLAN_WORKER],
+				  read.first[PLAN_SERVER]};
+	for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+		if (cores[i] > PLAN_CORES_MAX)
+			return error_set(err, ERROR_DATA, NULL, "%llu cores: at most %d",
+					 (unsigned long long)cores[i], PLAN_CORES_MAX);
+	struct job job = {.cores = read.limits.cores, .node_cores = read.limits.node_cores,
+			  .plan_gain = read.limits.gain, .plan_every = read.limits.every};
+	read.limits = brain_limits_of(&job, NULL);
+	*b = read;
+	return 0;
 }
 
 static struct sim_node *node_named(struct sim *s, const struct record *r, struct error *err)
@@ -279,7 +320,7 @@ static const struct {
 	const char *type;
 	int (*add)(struct sim *s, const struct record *r, struct error *err);
 } cluster_records[] = {{"job", cluster_add_job}, {"cost", cluster_add_cost},
-		       {"node", cluster_add_node}, {"link", cluster_add_link},
+		       {"brain", cluster_add_brain}, {"node", cluster_add_node}, {"link", cluster_add_link},
 		       {"event", cluster_add_event}, {"scale", cluster_add_scale}, {"transient", cluster_add_pattern},
 		       {"persistent", cluster_add_pattern}, {"server", cluster_add_pattern},
 		       {"device", cluster_add_pattern}, {"replay", cluster_add_pattern},
@@ -347,7 +388,7 @@ int cluster_ready(struct sim *s, struct error *err)
 		return error_set(err, ERROR_DATA, NULL, "no job record");
 	cluster_share_out(s);
 	cluster_slots(s);
-	return 0;
+	return resources_ready(s, err);
 }
 
 void cluster_free(struct sim *s)

@@ -62,6 +62,7 @@ void control_event(struct sim *s, const struct sim_node *n, const char *kind)
 void control_report(struct sim *s, struct sim_node *n)
 {
 	struct tally_batch mean;
+	double since = n->tally.since;
 	uint64_t count = tally_take(&n->tally, s->now, &mean);
 	if (count == 0)
 		return;
@@ -76,6 +77,10 @@ void control_report(struct sim *s, struct sim_node *n)
 		p.more[REPORT_COMM] = mean.comm;
 		p.more[REPORT_WAIT] = mean.wait;
 	}
+	if (resources_is_there(s) && s->now > since)
+		p.more[REPORT_OWN_CPU] = /* a process is never quite idle */
+			fmax(resources_busy_cores(s, n) * fmin(mean.compute * (double)count / (s->now - since), 1),
+			     1e-6);
 	if (monitor_report(s->monitor, n->role, n->id, &p, p.at, &err) != 0)
 		sim_fail(s, &err);
 }
@@ -221,29 +226,37 @@ void control_server_started(struct sim *s, struct sim_node *n)
 	if (is_new) {
 		control_event(s, n, "ready");
 		scale_step(s);
+		resources_started(s, n);
 		return;
 	}
 	n->life++;
 	leading_busy(s, n, s->cost.hand_over);
 	control_event(s, n, "restart");
 	control_event(s, n, "ready");
+	resources_started(s, n);
 }
 
-static void control_restart(struct sim *s, const struct action *a)
+const char *control_restart(struct sim *s, struct sim_node *n, int force, const char *reason)
 {
 	const struct restart_rules rules = {.window = s->job.restart_window,
 					    .cooldown = s->job.restart_cooldown,
 					    .limit = s->job.restart_limit};
-	struct sim_node *n = sim_find(s, a->id);
-	const char *refused = "unknown-node";
-	if (n && ((n->role == NODE_WORKER && n->state == SIM_OFF) || n->state == SIM_STARTING))
+	const char *refused = NULL;
+	if ((n->role == NODE_WORKER && n->state == SIM_OFF) || n->state == SIM_STARTING)
 		refused = "not-up";
-	else if (n)
+	else if (!force)
 		refused = restart_guard_word(
 			restart_guard(&rules, &n->past, s->restarted, SIM_EPOCH + s->now));
 	if (!refused)
-		control_begin_restart(s, n, a->reason);
-	else
+		control_begin_restart(s, n, reason);
+	return refused;
+}
+
+static void control_obey_restart(struct sim *s, const struct action *a)
+{
+	struct sim_node *n = sim_find(s, a->id);
+	const char *refused = n ? control_restart(s, n, 0, a->reason) : "unknown-node";
+	if (refused)
 		sim_log(s, RECORD("refused", F("kind", action_kind_name(a->kind)),
 				  F("id", (const char *)a->id), F("reason", refused)));
 }
@@ -296,7 +309,7 @@ int control_carry(struct sim *s, const struct decision *d, struct error *err)
 	leading_obey(s);
 	for (size_t i = 0; i < d->count && result == 0; i++)
 		if (d->item[i].kind == ACTION_KILL_RESTART)
-			control_restart(s, &d->item[i]);
+			control_obey_restart(s, &d->item[i]);
 	return result;
 }
 

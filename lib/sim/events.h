@@ -26,6 +26,7 @@ enum event_kind {
 	EVENT_ASK,     /* it asks shardd again */
 	EVENT_SAVED,   /* a checkpoint is written */
 	EVENT_SAVE,    /* one is due */
+	EVENT_BRAIN,   /* the brain looks at a snapshot */
 	EVENT_LOOK,    /* the supervisor looks at the monitor */
 	EVENT_SERIES   /* the log says how the job goes */
 };

@@ -120,7 +120,7 @@ static void apply_one(struct sim *s, struct sim_node *n, const struct gate_effec
 {
 	struct drag drag = cluster_drag(s, n);
 	double part = (double)s->first_servers / (double)s->job.servers;
-	double seconds = s->cost.apply * part * (double)e->pushes + drag.delay * (double)e->units;
+	double seconds = s->cost.apply * n->pace * part * (double)e->pushes + drag.delay * (double)e->units;
 	leading_busy(s, n, seconds);
 	n->batch = (struct tally_batch){.time = seconds, .samples = e->samples, .compute = seconds};
 	n->iteration = e->iteration;

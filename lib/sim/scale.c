@@ -32,6 +32,7 @@ static void scale_in(struct sim *s, struct sim_node *n)
 		actions_start(&n->actions, n->id, j->batch / j->workers + (i < j->batch % j->workers));
 	tally_start(&n->tally, j->report, fmin(0.5, j->every / 2), s->now);
 	n->in_force = 0;
+	resources_size(s, n);
 	control_event(s, n, "start");
 	n->state = SIM_STARTING;
 	sim_plan(s, s->now + scale_pending(s) + start, EVENT_START, n);

@@ -30,6 +30,7 @@ void sim_free(struct sim *s)
 	balance_free(s->balance);
 	events_free(&s->events);
 	cluster_free(s);
+	resources_free(s);
 	free(s->range);
 	free(s->member);
 	free(s);
@@ -86,7 +87,8 @@ void sim_note(struct sim *s, const char *type, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	log_say(LOG_LEVEL_INFO, "%s", text);
+	if (strcmp(type, "warning") == 0)
+		log_say(LOG_LEVEL_INFO, "%s", text);
 	struct record_out *o = RECORD_BARE(type);
 	record_add_seconds(o, "at", SIM_EPOCH + s->now);
 	size_t len = record_end(o, text);
@@ -119,6 +121,11 @@ static void sim_begin(struct sim *s)
 			  F("servers", j->servers), F("replicas", 0), F("batch", j->batch),
 			  F("shard", j->shard), F("sync", (const char *)j->sync),
 			  F("solution", (const char *)j->solution)));
+	if (resources_is_there(s)) {
+		struct record_out *o = RECORD_BARE("brain-known");
+		resources_log_known(s, o);
+		sim_log(s, o);
+	}
 	for (size_t i = s->workers; i < s->nodes; i++) {
 		control_event(s, &s->node[i], "start");
 		control_event(s, &s->node[i], "ready");
@@ -153,6 +160,9 @@ static void sim_handle(struct sim *s, const struct event *e)
 		return;
 	case EVENT_SERIES:
 		control_series(s);
+		return;
+	case EVENT_BRAIN:
+		resources_look_at_job(s);
 		return;
 	case EVENT_LOOK:
 		control_look(s);

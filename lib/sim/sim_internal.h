@@ -1,15 +1,19 @@
 /* The inside of a simulation: cluster.c (what the input says), trainer.c (workers), leading.c (the
- * lead's effects, shardd, servers), control.c (monitor, decisions, restarts), sim.c (the loop). */
+ * lead's effects, shardd, servers), control.c (monitor, decisions, restarts), scale.c, resources.c (the brain), sim.c (the loop). */
 #ifndef PACELINE_SIM_SIM_INTERNAL_H
 #define PACELINE_SIM_SIM_INTERNAL_H
 
 #include "sim/sim.h"
 
+#include "job/brain_filter.h"
 #include "job/dirs.h"
 #include "lead/gate.h"
 #include "meter/device.h"
 #include "meter/times.h"
 #include "monitor/monitor.h"
+#include "plan/measure.h"
+#include "plan/rounds.h"
+#include "plan/want.h"
 #include "predict/predict.h"
 #include "record/drag.h"
 #include "shard/queue.h"
@@ -79,6 +83,32 @@ struct sim_job {
 	enum predict_model predict;
 };
 
+/* How many nodes of which size there are is found while the job trains. */
+struct sim_brain {
+	char program[DIRS_PATH_MAX]; /* "": there is none */
+	struct brain_limits limits;
+	uint64_t limit; /* of changes */
+	uint64_t first[PLAN_ROLES]; /* cores of a node at the beginning, which costs hold for */
+	double most[PLAN_ROLES];    /* that a node can use; 0: all */
+	struct plan_role_size size[PLAN_ROLES]; /* cores that nodes are to have */
+	/* the round that is measured */
+	int is_measuring;
+	double since;
+	uint64_t which; /* the processes that there were as it began */
+	struct measure measure;
+	struct snapshot snapshot;
+	const struct snapshot_node **seen; /* of each node; NULL: not known */
+	struct rounds rounds;
+	/* the change under way */
+	int changing;
+	unsigned resizing; /* a bit for each role whose nodes get another size, once the numbers have changed */
+	char reason[128];
+	double began, before;
+	uint64_t samples;
+	struct want_past past;
+	char fails[ERROR_TEXT_MAX], told[256]; /* what was said last */
+};
+
 /* Seconds, each measured on a real job (see trainsim(1)). */
 struct sim_cost {
 	double rows, pull, push, message, sum, commit, apply, batch, sample, start, stagger, save,
@@ -116,6 +146,7 @@ struct sim_node {
 	size_t helds, held_room;
 	uint64_t rows_held;
 	double mark, pushed_at; /* when it began to see to its next batch; when this one is pushed */
+	double pace; /* its computing takes so many times as long as with its first cores */
 	double late; /* by so much its own work ends later than planned */
 	struct tally_batch batch;
 	struct tally tally;
@@ -131,6 +162,7 @@ struct sim_node {
 	const struct sim_link *link; /* the first of its own; so many */
 	size_t links;
 	double busy_until, port; /* a server; until then its link carries what was asked for before */
+	double cores; /* of its next process, where there is a brain */
 	struct restart_past past; /* restarts by intention */
 	struct predictor *speed; /* NULL: none yet */
 	uint64_t in_force; /* samples of its batch that were decided on; 0: nobody has */
@@ -161,6 +193,7 @@ struct sim {
 	uint64_t first_workers, first_servers; /* so many it began with */
 	uint64_t chance; /* of pending times */
 	struct sim_scale scale;
+	struct sim_brain brain;
 	struct gate *gate;
 	struct queue *queue;
 	struct monitor *monitor;
@@ -232,12 +265,25 @@ void leading_busy(struct sim *s, struct sim_node *n, double seconds); /* a serve
 int scale_want(struct sim *s, uint64_t workers, uint64_t servers, const char *reason);
 void scale_step(struct sim *s); /* a node is there */
 
+/* resources.c */
+int resources_is_there(const struct sim *s);
+int resources_ready(struct sim *s, struct error *err);
+void resources_free(struct sim *s);
+void resources_look_at_job(struct sim *s);
+void resources_step(struct sim *s); /* the change under way, if there is one */
+void resources_started(struct sim *s, struct sim_node *n); /* its process is there */
+void resources_size(struct sim *s, struct sim_node *n);    /* a new node gets the cores of its role */
+double resources_busy_cores(const struct sim *s, const struct sim_node *n); /* while it computes */
+void resources_log_known(struct sim *s, struct record_out *o); /* sizes, and what was changed */
+
 /* control.c */
 int control_ready(struct sim *s, struct error *err);
 void control_report(struct sim *s, struct sim_node *n);
 void control_event(struct sim *s, const struct sim_node *n, const char *kind);
 /* A worker's process starts, so long after the others; `kind` is what the log calls it. */
 void control_start(struct sim *s, struct sim_node *n, const char *kind, double after);
+/* By intention. Returns why it may not be, as a word of the log; NULL: it begins. */
+const char *control_restart(struct sim *s, struct sim_node *n, int force, const char *reason);
 void control_series(struct sim *s);
 void control_look(struct sim *s);
 void control_device(struct sim *s, struct sim_node *n);
@@ -253,7 +299,7 @@ void sim_plan_as(struct sim *s, double at, enum event_kind kind, uint32_t number
 void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n);
 void sim_log(struct sim *s, struct record_out *o); /* with at= */
 void sim_log_text(struct sim *s, const char *line, size_t len);
-/* For people: into the log, and by log_say(). */
+/* For people: into the log; a warning also by log_say(). */
 void sim_note(struct sim *s, const char *type, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 struct sim_node *sim_find(struct sim *s, const char *id);
 int sim_has(const struct sim *s, const struct sim_node *n); /* the job has it now */

@@ -163,6 +163,7 @@ void worker_start(struct sim *s, struct sim_node *n)
 	control_device(s, n);
 	control_event(s, n, "ready");
 	scale_step(s);
+	resources_started(s, n);
 	worker_next(s, n);
 }
 
@@ -229,7 +230,7 @@ void worker_pulled(struct sim *s, struct sim_node *n)
 	struct drag drag = cluster_drag(s, n);
 	double served = fmax(s->now, s->served_at);
 	double pulled = network_exchange(s, n, served) + s->cost.pull;
-	double own = s->cost.batch + s->cost.sample * (double)n->batch.samples;
+	double own = n->pace * (s->cost.batch + s->cost.sample * (double)n->batch.samples);
 	double elapsed = pulled - n->mark - (served - s->now) + own;
 	double computed = pulled + own + drag_pause(&drag, n->batch.samples, n->actions.size, elapsed);
 	n->batch.wait = served - s->now;
