@@ -185,7 +185,7 @@ bench: programs
 		PACELINE_BIN=$$PWD/$(BUILD)/bin tests/bench/$$bench || [ $$? = 77 ] || missed=1; done; exit $$missed
 
 # The papers' figures, simulated: fills the tables of a page, and draws them.
-evaluation: $(BUILD)/bin/trainsim
+evaluation: programs
 	PACELINE_BIN=$$PWD/$(BUILD)/bin tests/evaluation/run >$(BUILD)/evaluation
 	tests/evaluation/tables $(BUILD)/evaluation doc/evaluation.md >$(BUILD)/evaluation.md
 	tests/evaluation/picture $(BUILD)/evaluation >doc/evaluation.svg
