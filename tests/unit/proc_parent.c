@@ -111,6 +111,21 @@ static void exit_status_is_recorded(void **state)
 	free(text);
 }
 
+static void a_log_whose_last_line_is_half_begins_a_new_one(void **state)
+{
+	(void)state;
+	static const char *const script[] = {"printf half; kill -KILL $$", "echo whole", "echo next"};
+	for (size_t i = 0; i < 3; i++) {
+		pid_t parent = start(script[i], NULL);
+		assert_int_equal(waitpid(parent, NULL, 0), parent);
+		unlink(record);
+	}
+	char *text;
+	assert_int_equal(fs_read_file(logfile, 100, &text, NULL, NULL), 0);
+	assert_string_equal(text, "half\nwhole\nnext\n");
+	free(text);
+}
+
 static void signal_is_recorded(void **state)
 {
 	(void)state;
@@ -363,6 +378,8 @@ int main(int argc, char **argv)
 	launcher_here(&here);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(exit_status_is_recorded, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(a_log_whose_last_line_is_half_begins_a_new_one, begin,
+						scratch_remove),
 		cmocka_unit_test_setup_teardown(signal_is_recorded, begin, scratch_remove),
 		cmocka_unit_test_setup_teardown(a_missing_program_is_a_configuration_error, begin,
 						scratch_remove),
