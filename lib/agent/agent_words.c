@@ -142,7 +142,12 @@ static int on_next(struct agent *a, struct error *err)
 					      "trained",
 				    err);
 	if (a->options.replica && a->sums.floats == 0)
-		return agent_broken(a, "order", "'next' before 'sums' (SYNC=allreduce)", err);
+		return agent_broken(a, "order",
+				    "the job sums gradients (SYNC=allreduce), and the script gives it none: in "
+				    "Python epochs() or batches() need sums=model, and loader.sum(loss) stands "
+				    "behind backward(); other languages say 'sums' before 'next' (WORDS in "
+				    "agent(1)); with DistributedDataParallel take SYNC=bsp",
+				    err);
 	if (record_u64_opt(&a->record, "empty", 0, 1, &empty, &why) != 0)
 		return agent_broken(a, "bad-request", why.text, err);
 	a->takes_empty = empty != 0;
