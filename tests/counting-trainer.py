@@ -6,8 +6,8 @@ committed sum is added to the counts. So with SYNC=allreduce all ranks must have
 
 SECONDS is how long a batch takes (0), and each row as many seconds more as the file `pace.ID` says, while it is
 there; its device may be emulated (emulated_device.py). Once there is a file `enough` it says so; while there is a
-file `linger` it takes its time between two batches; once there is a file `dies` it removes that and kills itself in
-the middle of a save. The counts are its state: they are saved, into memory where that is offered, resumed and given
+file `linger` it takes its time between two batches, while there is `linger.ID` behind the last one, and while there is
+`behind.ID` behind its loop; once there is a file `dies` it removes that and kills itself in the middle of a save. The counts are its state: they are saved, into memory where that is offered, resumed and given
 to others as words of agent(1) say. At the end they are written to ID.counts, a line for each row. Its rank, if it
 was a spare, what was resumed, where it saves, the iteration of each sum and each new factor of the learning rate go
 to standard output. It ends with 1 if a sum has not as many rows as samples, or
@@ -105,7 +105,7 @@ def main():
     with open(room["path"], "r+b") as file:
         memory = mmap.mmap(file.fileno(), int(room["bytes"]))
     gradient = memoryview(memory).cast("f")
-    mine, enough, scale, device = [], None, "1", Device()
+    mine, enough, scale, device, all_rows = [], None, "1", Device(), 0
     while True:
         records = ask(device.next("next empty=1"))
         state = records[-1][1].get("state")
@@ -119,6 +119,8 @@ def main():
         for kind, of in records:
             if kind == "batch" and int(of["samples-done"]) != sum(counts):
                 sys.exit("iteration %s: samples-done=%s, not %d" % (of["iteration"], of["samples-done"], sum(counts)))
+            if kind == "batch":
+                all_rows = int(of["samples-all"])
             if kind == "batch" and of["lr-scale"] != scale:
                 scale = of["lr-scale"]
                 print("lr-scale", scale, flush=True)
@@ -147,8 +149,11 @@ def main():
                 total += int(cell)
         if total != samples:
             sys.exit("iteration %s: a sum of %d rows, not %d" % (answer["iteration"], total, samples))
-        while os.path.exists("linger"):
+        while os.path.exists("linger") or sum(counts) == all_rows and os.path.exists("linger." + NAME):
             time.sleep(0.02)
+    print("over", flush=True)
+    while os.path.exists("behind." + NAME):
+        time.sleep(0.02)
     with open(NAME + ".counts", "w") as file:
         file.writelines("%d\n" % n for n in counts)
 

@@ -448,26 +448,32 @@ static int saves_no_more(struct supervisor *s)
 	return 1;
 }
 
-/* A rank that is up, and has not joined yet, gets the last state from one that waits for the end. */
-static int somebody_joins(const struct supervisor *s)
+/* What follows the loop is to run in each rank: one that has died meanwhile is started anew, and gets the last
+ * state from one that waits for the end. Whether all are there. */
+static int phase_ranks_are_there(struct supervisor *s)
 {
-	return job_kind(s->job)->sums && !s->phases.interrupted && any_starting(s);
-}
-
-/* Others have what a rank had learnt: nobody waits for one that is being started anew. */
-static void tell_missing(struct supervisor *s)
-{
-	EACH_OF (n, s, sup_trainers(s))
-		if (sup_goes_back(n) && !n->leaving && !sup_node_runs(n))
-			sup_note(s, "warning",
-				 "%s was not up when the loops ended: what follows its loop does not run",
-				 n->id);
+	int all = 1;
+	if (!job_kind(s->job)->sums || sup_is_cut_short(s))
+		return 1;
+	sup_fence_step(s);
+	EACH_OF (n, s, sup_trainers(s)) {
+		if (n->leaving || n->lives == 0)
+			continue;
+		sup_node_want(n);
+		if (s->phases.now != PHASE_LAST_CUT)
+			return 0;
+		all &= n->stage == STAGE_READY;
+	}
+	return all;
 }
 
 static void step_last_cut(struct supervisor *s)
 {
 	if (stops_without(s) || saves_no_more(s))
 		return;
+	int all = phase_ranks_are_there(s);
+	if (s->phases.now != PHASE_LAST_CUT)
+		return; /* one of them can't be started */
 	if (any_starting(s)) /* trainers that have parameters, and are to save them */
 		sup_ask_members(s);
 	if (s->checkpoint.made == s->phases.cuts_before) {
@@ -482,14 +488,13 @@ static void step_last_cut(struct supervisor *s)
 		sup_enter(s, PHASE_STOPPING);
 	else if (s->progress.stat.todo + s->progress.stat.doing > 0 && !phase_is_enough(s))
 		sup_enter(s, PHASE_RUNNING); /* rolled back in between: there is work again */
-	else if (!somebody_joins(s)) {
+	else if (all) {
 		if (s->progress.last.held[0])
 			sup_note(
 				s, "held",
 				"shards %s are held: their workers kept dying, and they are not in "
 				"the model",
 				s->progress.last.held);
-		tell_missing(s);
 		sup_enter(s, PHASE_FINISHING);
 	}
 }
@@ -508,8 +513,8 @@ void sup_finish_ended(struct sup_node *n)
 	struct supervisor *s = n->sup;
 	char text[128];
 	if (s->phases.now != PHASE_FINISHING || !s->phases.told_to_leave || s->phases.interrupted ||
-	    !sup_goes_back(n) || n->role->goes_back || !n->end.seen ||
-	    (!n->end.signal && n->end.status == 0))
+	    !sup_goes_back(n) || n->role->goes_back ||
+	    (n->end.seen && !n->end.signal && n->end.status == 0))
 		return; /* a server's death is mended by a rollback, also now */
 	end_text(&n->end, text, sizeof text);
 	int again = sup_node_class(n, &n->end) != END_UNRETRYABLE &&
