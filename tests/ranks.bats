@@ -292,6 +292,7 @@ go_well() {
 		for how in trainer_of pid_of; do
 			held_job last-cut linger
 			kill -9 "$($how $rank)"
+			wait_for "[ \"\$(logged '^event role=worker id=$rank kind=exit ')\" = 1 ]"
 			go_well 1
 			went_back 0
 			[ "$(grep -c '^over$' run/state/logs/$rank.log)" = 1 ]

@@ -331,3 +331,24 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 	wait $terminal
 	[ "$(cat status)" -eq 0 ]
 }
+
+@test "while rank 0 is dead, what the next rank prints is shown: no line is missing" {
+	command -v python3 >/dev/null || skip "no python3 here"
+	printf '%s\n' JOB=ranks SAMPLES=600 WORKERS=3 BATCH=30 EPOCHS=1000 SYNC=allreduce \
+		"TRAINER='cd $T && while [ -e hold.\$PACELINE_ID ]; do sleep 0.05; done; exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.03'" >job.env
+	in_terminal 80 "trainctl run job.env --run-dir $T/run" &
+	local terminal=$!
+	wait_for "lines | grep -q '^w0: sum '"
+	touch hold.w0
+	kill -9 "$(pid_of w0)"
+	wait_for "lines | grep -q '^w1: sum '"
+	rm hold.w0
+	wait_for "lines | sed -n '/^w1: sum/,\$p' | grep -q '^w0: sum '"
+	kill -9 "$(pid_of w0)" "$(pid_of w1)"
+	wait_for "lines | grep -q '^w2: sum '"
+	touch enough
+	wait $terminal
+	[ "$(cat status)" -eq 0 ]
+	lines | sed -n 's/^w[012]: sum \([0-9]*\) .*/\1/p' | sort -nu >shown
+	cmp shown <(seq 1 "$(tail -n 1 shown)")
+}

@@ -3,6 +3,7 @@
 #include "cmd/trainctl.h"
 #include "cmd/trainctl/terminal.h"
 #include "base/clock.h"
+#include "base/grow.h"
 #include "job/condition.h"
 #include "job/deadline.h"
 #include "job/fresh.h"
@@ -59,21 +60,45 @@ static void run_say(enum log_level level, const char *text, void *arg)
 
 /* ---- what the first rank prints ---- */
 
+struct printed {
+	char id[OPTION_ID_MAX];
+	off_t at; /* so much of its log was shown, or need not be */
+};
+
 static struct {
-	const struct dirs *dirs;  /* NULL: nobody looks */
-	char id[OPTION_ID_MAX];   /* of the worker that has rank 0 */
-	char path[DIRS_PATH_MAX]; /* its log */
-	off_t at;                 /* so much of it was shown, or was there before */
+	const struct dirs *dirs; /* NULL: nobody looks */
+	struct printed *log;     /* of ranks that were shown, or next */
+	size_t count, room, shown;
 } printed;
 
-static void printed_follow(const char *id)
+static void printed_path(const char *id, char path[DIRS_PATH_MAX])
 {
 	char name[OPTION_ID_MAX + 16];
-	struct stat st;
-	snprintf(printed.id, sizeof printed.id, "%s", id);
 	snprintf(name, sizeof name, "logs/%s.log", id);
-	dirs_state(printed.dirs, name, printed.path);
-	printed.at = stat(printed.path, &st) == 0 ? st.st_size : 0;
+	dirs_state(printed.dirs, name, path);
+}
+
+/* All that is there now need not be shown. */
+static void printed_skip(struct printed *p)
+{
+	char path[DIRS_PATH_MAX];
+	struct stat st;
+	printed_path(p->id, path);
+	p->at = stat(path, &st) == 0 ? st.st_size : 0;
+}
+
+/* Its number; that of the one which is shown, for lack of memory. */
+static size_t printed_find(const char *id)
+{
+	for (size_t i = 0; i < printed.count; i++)
+		if (strcmp(printed.log[i].id, id) == 0)
+			return i;
+	if (GROW(printed.log, printed.room, printed.count + 1) != 0)
+		return printed.shown;
+	struct printed *p = &printed.log[printed.count];
+	snprintf(p->id, sizeof p->id, "%s", id);
+	printed_skip(p);
+	return printed.count++;
 }
 
 static void printed_begin(const struct job *job, const struct dirs *dirs)
@@ -81,7 +106,7 @@ static void printed_begin(const struct job *job, const struct dirs *dirs)
 	if (screen.terminal == TERMINAL_NONE || job_kind(job)->cut != CUT_SAVED)
 		return;
 	printed.dirs = dirs;
-	printed_follow("w0");
+	printed_find("w0");
 }
 
 /* A progress bar writes over its line: what it was last is shown. */
@@ -97,28 +122,32 @@ static void printed_line(char *line)
 	terminal_clear();
 	fflush(stdout);
 	screen.width = 0;
-	snprintf(text, sizeof text, "%s: %s", printed.id, clean);
+	snprintf(text, sizeof text, "%s: %s", printed.log[printed.shown].id, clean);
 	terminal_say(text);
 }
 
-/* Of what comes faster than a person reads, only the end. */
-static void show_printed(void)
+/* Of what comes faster than a person reads, only the end. Returns whether there was a line. */
+static int show_printed(void)
 {
-	char text[PRINTED_BYTES + 1], *end;
+	char text[PRINTED_BYTES + 1], path[DIRS_PATH_MAX], *end;
 	struct stat st;
-	int fd = printed.dirs ? open(printed.path, O_RDONLY | O_CLOEXEC) : -1;
+	if (printed.count == 0)
+		return 0;
+	struct printed *log = &printed.log[printed.shown];
+	printed_path(log->id, path);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return;
-	int skips = fstat(fd, &st) == 0 && st.st_size > printed.at + PRINTED_BYTES;
-	if (skips || st.st_size < printed.at) /* it was cut off, too, when it was too long */
-		printed.at = skips ? st.st_size - PRINTED_BYTES : 0;
-	ssize_t got = pread(fd, text, PRINTED_BYTES, printed.at);
+		return 0;
+	int skips = fstat(fd, &st) == 0 && st.st_size > log->at + PRINTED_BYTES;
+	if (skips || st.st_size < log->at) /* it was cut off, too, when it was too long */
+		log->at = skips ? st.st_size - PRINTED_BYTES : 0;
+	ssize_t got = pread(fd, text, PRINTED_BYTES, log->at);
 	close(fd);
 	end = got > 0 ? memrchr(text, '\n', (size_t)got) : NULL;
 	if (!end)
-		return;
+		return 0;
 	*end = '\0';
-	printed.at += end + 1 - text;
+	log->at += end + 1 - text;
 	for (char *p = text; p; skips = 0) {
 		char *next = memchr(p, '\n', (size_t)(end - p));
 		if (next)
@@ -127,6 +156,22 @@ static void show_printed(void)
 			printed_line(p);
 		p = next ? next + 1 : NULL;
 	}
+	return 1;
+}
+
+/* If the first rank dies, the next one's lines are shown since the first one's last: ranks print the same, one a little
+ * later than the other. Who comes back is shown since it went. */
+static void printed_on_tick(const struct run_row *row)
+{
+	int has_shown = show_printed();
+	if (printed.count == 0 || !row->first[0])
+		return;
+	if (row->second[0]) {
+		size_t known = printed.count, next = printed_find(row->second);
+		if (has_shown && next < known && next != printed.shown)
+			printed_skip(&printed.log[next]);
+	}
+	printed.shown = printed_find(row->first);
 }
 
 static void course_of(const struct run_row *row, struct course *c)
@@ -173,9 +218,7 @@ static void run_draw(const struct run_row *row)
 static void run_on_tick(const struct run_row *row, void *arg)
 {
 	(void)arg;
-	show_printed();
-	if (printed.dirs && row->first[0] && strcmp(row->first, printed.id) != 0)
-		printed_follow(row->first); /* a spare has taken its place */
+	printed_on_tick(row);
 	if (screen.terminal == TERMINAL_FULL && (screen.width != terminal_width() ||
 						 clock_mono() - screen.shown >= DRAW_SECONDS))
 		run_draw(row);

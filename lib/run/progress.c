@@ -197,6 +197,32 @@ static void find_slowest(struct supervisor *s)
 	}
 }
 
+/* Whether it prints what the others do: it trains, or is to begin with all others. */
+static int prints_all(const struct sup_node *n)
+{
+	return n->stage == STAGE_READY || (n->stage == STAGE_STARTING && n->lives <= 1);
+}
+
+/* Rank 0, or the first that lives while it is dead. Behind their loops ranks end one after the other, and well: it stays
+ * who it was. */
+static void fill_first(struct supervisor *s, struct run_row *row)
+{
+	const struct sup_node *first = NULL, *second = NULL;
+	if (s->phases.now >= PHASE_FINISHING)
+		return;
+	EACH_OF (n, s, sup_trainers(s)) {
+		if (!prints_all(n))
+			continue;
+		second = first ? n : NULL;
+		first = first ? first : n;
+		if (second)
+			break;
+	}
+	first = first ? first : sup_first(s, sup_trainers(s));
+	snprintf(row->first, sizeof row->first, "%.*s", OPTION_ID_MAX - 1, first ? first->id : "");
+	snprintf(row->second, sizeof row->second, "%.*s", OPTION_ID_MAX - 1, second ? second->id : "");
+}
+
 static void fill_row(struct supervisor *s)
 {
 	struct run_row *row = &s->progress.row;
@@ -211,8 +237,7 @@ static void fill_row(struct supervisor *s)
 	row->eta = NAN;
 	if (row->rate > 0 && row->total >= row->samples)
 		row->eta = (double)(row->total - row->samples) / row->rate;
-	const struct sup_node *first = sup_first(s, sup_trainers(s));
-	snprintf(row->first, sizeof row->first, "%.*s", OPTION_ID_MAX - 1, first ? first->id : "");
+	fill_first(s, row);
 	find_slowest(s);
 	sup_waits(s, row->waits, sizeof row->waits);
 }

@@ -44,7 +44,8 @@ struct run_row {
 	double eta;              /* seconds until the end, at this rate; NAN: not known */
 	double time;             /* seconds since this supervisor's start */
 	uint64_t members;
-	char first[OPTION_ID_MAX];   /* the worker that has rank 0; "": none yet */
+	/* The worker whose output people see, and who is next should that one die; "": none yet. */
+	char first[OPTION_ID_MAX], second[OPTION_ID_MAX];
 	char slowest[OPTION_ID_MAX]; /* worker with the greatest mean time; "": not known */
 	double ratio;                /* its time over the mean of all workers */
 	char why[WHY_MAX];           /* what makes it slow, for people; "": not known */
