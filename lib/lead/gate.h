@@ -120,6 +120,7 @@ struct gate_options {
 	int bounds_delay;
 	uint64_t delay_max;
 	int announces; /* SSP, ASP: gate_announce() */
+	int counts;    /* HOLD and APPLY only say how many pushes there are: push is NULL */
 	/* With replicas: a member whose batch takes so many times the median is late (lead/late.h);
 	 * 0: nobody is. */
 	double late;
@@ -145,7 +146,11 @@ struct gate_who {
 	uint64_t generation, incarnation;
 	uint64_t connection;
 	uint64_t token;
+	size_t seat; /* as gate_seat() said of it, to be found faster; 0: not known */
 };
+
+/* A worker that has said anything has a number for good, from 1 on; 0: it has not. */
+size_t gate_seat(const struct gate *g, const char *worker);
 
 struct gate_range {
 	uint64_t id, begin, length;
@@ -374,16 +379,17 @@ enum gate_effect_kind {
 enum gate_saves { GATE_SAVES_NOT, GATE_SAVES_FILES, GATE_SAVES_MEMORY };
 
 struct gate_line {
-	char worker[OPTION_ID_MAX];
+	const char *worker; /* the gate's own copy, which stays */
 	uint64_t generation;
 	struct gate_range range;
 	int back; /* dropped: to the end of the queue */
 };
 
 struct gate_effect {
+	/* Of all kinds: of an answer nothing else is set. It comes with each push, so this is small. */
 	enum gate_effect_kind kind;
-	uint64_t token;
 	int ok;
+	uint64_t token;
 	const char *code; /* of a refusal */
 	enum gate_saves save; /* this answer tells `worker` of the cut of iteration `iteration` */
 	uint64_t saved; /* not 0: and that the cut of the iteration before this number is a checkpoint */
@@ -391,7 +397,11 @@ struct gate_effect {
 	int enough;       /* this answer tells a worker that no iteration begins any more */
 	int enters;       /* this answer lets a worker in */
 	char *actions; /* records to send before `ok`, or NULL */
-	uint64_t number, iteration, units, samples;
+	uint64_t iteration;
+	const char *worker; /* the gate's own copy, which stays; NULL: none */
+	char fields[192]; /* behind `ok`, or the text for people */
+	/* Of the others. */
+	uint64_t number, units, samples;
 	double loss;
 	struct gate_line *line;
 	size_t lines;
@@ -406,9 +416,6 @@ struct gate_effect {
 	size_t replica, from;
 	int check;
 	int whole; /* settle: all lines or none */
-	/* Last, as a new effect is cleared up to here. */
-	char fields[192]; /* behind `ok`, or the text for people */
-	char worker[OPTION_ID_MAX];
 };
 
 /* The next effect, or NULL. It belongs to the gate and is valid until the next call. */

@@ -48,9 +48,8 @@ int gate_tells_all(const struct gate *g)
 
 int gate_is_member(const struct gate *g, const char *worker, uint64_t generation)
 {
-	struct worker *w;
+	struct worker *w = worker_find(g, worker);
 
-	HASH_FIND_STR(g->workers, worker, w);
 	return w && (w->state == WORKER_ACTIVE || w->state == WORKER_ENDED) &&
 	       w->generation == generation;
 }
@@ -65,7 +64,8 @@ void begins_tell(struct gate *g, struct worker *w)
 		return;
 	if (g->enough && !w->knows_enough)
 		w->knows_enough = e->enough = 1;
-	e->saved = w->owes_saved;
+	if (w->owes_saved)
+		e->saved = w->owes_saved;
 	w->owes_saved = 0;
 	if (!w->owes_save)
 		return;
@@ -73,7 +73,7 @@ void begins_tell(struct gate *g, struct worker *w)
 	e->save = w->owes_save;
 	w->owes_save = GATE_SAVES_NOT;
 	e->iteration = g->cut_iteration;
-	snprintf(e->worker, sizeof e->worker, "%s", w->id);
+	e->worker = w->id;
 }
 
 /* Answers a begin that waits with `wait=1`: the member says it again, and hears of a cut. */
@@ -263,9 +263,8 @@ void begins_step(struct gate *g)
 /* The worker, if it is a member that says what it begins, or sums; NULL: it was refused. */
 static struct worker *beginner(struct gate *g, const struct gate_who *who, int may_sum)
 {
-	struct worker *w;
+	struct worker *w = worker_find(g, who->worker);
 
-	HASH_FIND_STR(g->workers, who->worker, w);
 	if (!w || who->incarnation != g->options.incarnation || w->state != WORKER_ACTIVE ||
 	    w->generation != who->generation || who->generation <= w->fenced) {
 		effect_err(g, who->token, "fenced", "not a member");

@@ -16,13 +16,15 @@
 static void effect_clear(struct gate_effect *e)
 {
 	free(e->actions);
+	e->actions = NULL;
+	if (e->kind == GATE_ANSWER)
+		return;
 	free(e->line);
 	free(e->push);
 	free(e->to);
 	free(e->member);
 	e->to = NULL;
 	e->member = NULL;
-	e->actions = NULL;
 	e->line = NULL;
 	e->push = NULL;
 }
@@ -35,7 +37,9 @@ struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind)
 	}
 	struct gate_effect *e = &g->effect[g->effects++];
 	memset(e, 0, offsetof(struct gate_effect, fields));
-	e->fields[0] = e->worker[0] = '\0';
+	e->fields[0] = '\0';
+	if (kind != GATE_ANSWER)
+		memset(&e->number, 0, sizeof *e - offsetof(struct gate_effect, number));
 	e->kind = kind;
 	return e;
 }
@@ -65,7 +69,8 @@ void effect_done(struct gate *g, uint64_t token, char *actions, const char *word
 	at += number_format_u64(g->applied, at);
 	at = stpcpy(stpcpy(at, " "), word);
 	at = stpcpy(at, "=1");
-	snprintf(at, sizeof e->fields - (size_t)(at - e->fields), "%s", more);
+	if (*more)
+		snprintf(at, sizeof e->fields - (size_t)(at - e->fields), "%s", more);
 }
 
 void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, ...)
@@ -101,7 +106,7 @@ void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,
 
 	if (!e)
 		return;
-	snprintf(e->worker, sizeof e->worker, "%s", worker);
+	e->worker = worker;
 	e->generation = generation;
 	e->sequence = sequence;
 }

@@ -451,7 +451,7 @@ void grants_end(struct gate *g, struct worker *w, const char *why)
 	grants_give_up(g, p->group);
 	for (size_t i = 0; i < p->tokens; i++)
 		effect_err(g, p->token[i], "fenced", "%s", why);
-	push_free(p);
+	push_free(g, p);
 }
 
 /* A push of other numbers than those that were announced was promised nothing. One that says that it

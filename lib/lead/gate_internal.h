@@ -22,34 +22,36 @@ enum grant { GRANT_NONE, GRANT_ASKED, GRANT_GIVEN, GRANT_OVER, GRANTS };
  * Before that it may be in g->announced; once dropped there, it is held, as one that came late. */
 struct push {
 	struct worker *worker;
-	uint64_t generation, sequence, iteration, count, skipped, size, pulled;
+	struct push *next;
+	uint64_t generation, sequence, iteration, count, size, pulled;
+	struct gate_range *range; /* `one`, or an array */
+	size_t ranges;
+	size_t tokens;
+	uint64_t token[GATE_TOKENS_MAX];
 	double loss, scale;
+	/* Those that were granted together, and may be summed on their host: one unit, whole or not
+	 * at all. 0: none. */
+	uint64_t group;
 	int late;  /* to be dropped: its iteration was closed before, it is too stale, or its group
 		    * was given up */
 	int stale; /* and its age is the reason */
 	enum refused refused;
 	enum grant grant;
+	struct gate_range one;
 	int is_kept; /* by send_held(), for now */
+	uint64_t skipped;
 	uint64_t bytes; /* announced, of all parts */
 	uint64_t *part; /* and of each */
 	size_t parts;
 	int is_rival;   /* the schedule drops it */
 	size_t host, crew; /* as in struct gate_offer */
 	int64_t hop, alone;
-	/* Those that were granted together, and may be summed on their host: one unit, whole or not
-	 * at all. 0: none. */
-	uint64_t group;
-	size_t members;
+	size_t members; /* of its group */
 	size_t here; /* of the members, on its host; 0: all */
 	size_t at;   /* the host that sums all; 0: each host its own */
 	int64_t start;  /* as the schedule says, in the time of gate_clock() */
 	int64_t asked_at;
 	int64_t there, granted_at, until;
-	struct gate_range *range;
-	size_t ranges;
-	uint64_t token[GATE_TOKENS_MAX];
-	size_t tokens;
-	struct push *next;
 };
 
 struct pushes {
@@ -62,34 +64,42 @@ enum compute_state { COMPUTE_NONE, COMPUTE_NOW, COMPUTE_DONE };
 
 enum worker_state { WORKER_OUT, WORKER_JOINING, WORKER_ACTIVE, WORKER_ENDED, WORKER_STATES };
 
-/* What each push touches stands first. */
+/* What each push touches stands first, in few lines of the cache: a simulation has a hundred thousand
+ * of them. */
 struct worker {
-	UT_hash_handle hh;
-	char id[OPTION_ID_MAX];
 	enum worker_state state;
+	int done, done_dropped;
+	int size_told;
 	uint64_t generation; /* of the member; 0: out */
 	uint64_t newest;     /* the highest generation seen: an older one is not let in again */
 	uint64_t fenced;     /* generations up to it are refused */
 	uint64_t connection;
-	uint64_t join_token, end_token; /* 0: none waits */
 	struct push *announced, *held, *sent;
 	struct push *waiting; /* applied; its answer waits for slower members */
-	/* the last push that was answered for good */
+	/* the last push that was answered for good, with `done` and `done_dropped` */
 	uint64_t done_generation, done_sequence;
-	int done, done_dropped;
 	uint64_t clock; /* iterations of its own, for SSP */
 	uint64_t throw_upto; /* generation up to which pushes are to be thrown, once none of them is
 				being settled; 0: none */
 	size_t fence_tokens;
 	uint64_t acts_seen;
-	int64_t answered, away; /* its last push; how long after that it announced the next one */
-	double scale;           /* adjust-lr */
+	int64_t answered; /* its last push */
+	double scale;     /* adjust-lr */
 	/* of its last push, see struct balance_member; kept after it leaves, as it may come back */
 	double speed, time, mem;
 	uint64_t count, most;
-	uint64_t size; /* given to the member by `balance`; 0: none */
-	int size_told;
+	uint64_t size; /* given to the member by `balance`, and told with `size_told`; 0: none */
 	uint64_t pushes, samples; /* see struct gate_member */
+	enum compute_state compute; /* gate_compute() */
+	enum gate_saves owes_save; /* its next answer must tell it of the cut */
+	uint64_t compute_token;     /* 0: none waits */
+	uint64_t owes_saved; /* iteration + 1 of a cut that is a checkpoint now, as its next answer must
+				tell it. 0: none */
+	UT_hash_handle hh;
+	char id[OPTION_ID_MAX];
+	size_t seat; /* gate_seat() */
+	uint64_t join_token, end_token; /* 0: none waits */
+	int64_t away; /* how long after its last push was answered it announced the next one */
 	size_t host; /* of its last push that was announced; 0: none for sums */
 	double pace; /* ns a byte, of its last push that was announced; 0: not known */
 	struct delays delays;
@@ -101,8 +111,6 @@ struct worker {
 	uint64_t summed_sequence, summed_count; /* and that push */
 	uint64_t diverged; /* generation whose gradient could not be summed; 0: none */
 	char why[160];     /* it could not */
-	enum compute_state compute; /* gate_compute() */
-	uint64_t compute_token;     /* 0: none waits */
 	int64_t began, took;        /* this batch; how long its last one took; 0: not known */
 	uint64_t late_until; /* the iteration for which it computes since it was late; 0: never */
 	/* for foreign members; a gate with such members is never handed over */
@@ -111,9 +119,7 @@ struct worker {
 	uint64_t begin_token; /* 0: none waits */
 	struct gate_batch batch; /* of the begin that waits */
 	int voids; /* its last push was answered with actions: a begin before that is void */
-	enum gate_saves owes_save; /* its next answer must tell it of the cut */
-	uint64_t told_cut, owes_saved; /* iteration + 1 of the cut that it was told of; of one that is
-					* a checkpoint now, as its next answer must tell it. 0: none */
+	uint64_t told_cut; /* iteration + 1 of the cut that it was told of; 0: none */
 	/* the same, with replicas */
 	uint64_t version; /* where its state is, as it joins: see gate_state() */
 	int is_due;       /* it was told how to get the state, and is to join with that */
@@ -197,11 +203,14 @@ enum cut_state { CUT_NONE, CUT_WANTED, CUT_SAVING, CUT_FORKING, CUT_WRITING };
 
 struct gate {
 	struct gate_options options;
-	struct worker *workers; /* every id ever seen */
+	struct worker *workers; /* every id ever seen, */
+	struct worker **seat;   /* also by its number, which counts from 1 */
+	size_t seats;
 	size_t active, joining;
 	uint64_t open;    /* BSP: the iteration that is open, all before are closed */
 	uint64_t applied; /* units */
 	struct pushes announced, held, sent;
+	struct push *spare; /* pushes that are over, for the next ones: chained */
 	uint64_t late; /* of held */
 	int settling;  /* sent is with the servers (holding), or with shardd */
 	int holding;
@@ -216,6 +225,8 @@ struct gate {
 	int unanswered; /* ask servers or shardd (again) once they are there */
 	uint64_t number;
 	uint64_t settled; /* pushes at the front of sent whose settle is answered */
+	struct push *unsettled; /* the one behind them, once units_settle_next() has looked */
+	uint64_t asked;         /* pushes of the settle that is out */
 	uint64_t largest; /* samples of the largest batch settled so far */
 	struct delays delays;
 	int64_t now;     /* as gate_clock() said last */
@@ -271,6 +282,8 @@ void effects_free(struct gate *g);
 
 /* gate_members.c */
 extern const char *const worker_state_name[WORKER_STATES + 1]; /* and NULL */
+struct worker *worker_find(const struct gate *g, const char *id); /* NULL: never seen */
+struct worker *worker_of(const struct gate *g, const struct gate_who *who); /* the same, by its seat */
 struct worker *worker_get(struct gate *g, const char *id);
 void worker_out(struct gate *g, struct worker *w, const char *why);
 /* Lets in those that wait; under BSP only when no one is active, or a unit has `closed`. */
@@ -284,7 +297,8 @@ int worker_order(const void *a, const void *b); /* of struct worker * */
 /* gate_pushes.c */
 /* The member who says something; NULL: he is none, and was told so. */
 struct worker *pushes_pusher(struct gate *g, const struct gate_who *who);
-void push_free(struct push *p);
+struct push *push_new(struct gate *g, size_t ranges); /* NULL: no memory */
+void push_free(struct gate *g, struct push *p);
 void pushes_start(struct pushes *list);
 void pushes_add(struct pushes *list, struct push *p);
 void pushes_remove(struct pushes *list, struct push *p);

@@ -6,6 +6,8 @@
  */
 #include "lead/gate_internal.h"
 
+#include "base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,17 +52,22 @@ void gate_free(struct gate *g)
 	{
 		grants_end(g, w, "");
 		HASH_DEL(g->workers, w);
-		push_free(w->waiting);
+		push_free(g, w->waiting);
 		free(w);
 	}
 	while ((p = g->held.first)) {
 		pushes_remove(&g->held, p);
-		push_free(p);
+		push_free(g, p);
 	}
 	while ((p = g->sent.first)) {
 		pushes_remove(&g->sent, p);
-		push_free(p);
+		push_free(g, p);
 	}
+	while ((p = g->spare)) {
+		g->spare = p->next;
+		free(p);
+	}
+	free(g->seat);
 	free(g->place);
 	free(g->replica);
 	sizes_free(g);
@@ -71,19 +78,42 @@ void gate_free(struct gate *g)
 
 /* ---- workers ---- */
 
-/* The record of an id, made when new; NULL when there are too many, or no memory. */
-struct worker *worker_get(struct gate *g, const char *id)
+struct worker *worker_find(const struct gate *g, const char *id)
 {
 	struct worker *w;
 
 	HASH_FIND_STR(g->workers, id, w);
+	return w;
+}
+
+struct worker *worker_of(const struct gate *g, const struct gate_who *who)
+{
+	struct worker *w = who->seat && who->seat <= HASH_COUNT(g->workers) ? g->seat[who->seat - 1] : NULL;
+
+	return w && strcmp(w->id, who->worker) == 0 ? w : worker_find(g, who->worker);
+}
+
+size_t gate_seat(const struct gate *g, const char *worker)
+{
+	const struct worker *w = worker_find(g, worker);
+
+	return w ? w->seat : 0;
+}
+
+/* The record of an id, made when new; NULL when there are too many, or no memory. */
+struct worker *worker_get(struct gate *g, const char *id)
+{
+	struct worker *w = worker_find(g, id);
+
 	if (w || HASH_COUNT(g->workers) >= g->options.workers_max)
 		return w;
-	w = calloc(1, sizeof *w);
-	if (!w) {
+	if (GROW(g->seat, g->seats, HASH_COUNT(g->workers) + 1) != 0 ||
+	    !(w = calloc(1, sizeof *w))) {
 		g->failed = 1;
 		return NULL;
 	}
+	g->seat[HASH_COUNT(g->workers)] = w;
+	w->seat = HASH_COUNT(g->workers) + 1;
 	snprintf(w->id, sizeof w->id, "%s", id);
 	w->scale = 1.0;
 	w->version = GATE_NO_STATE;
@@ -104,7 +134,7 @@ static void drop_held(struct gate *g, struct worker *w, const char *why)
 	effect_name(g, GATE_DROP, w->id, p->generation, p->sequence);
 	for (size_t i = 0; i < p->tokens; i++)
 		effect_err(g, p->token[i], "fenced", "%s", why);
-	push_free(p);
+	push_free(g, p);
 }
 
 /* Nobody waits for w any more. A push of it that is being settled goes on: shardd decides. */
@@ -133,7 +163,7 @@ void worker_out(struct gate *g, struct worker *w, const char *why)
 				  (unsigned long long)g->applied,
 				  w->waiting->late ? "dropped" : "applied",
 				  states_samples(g, samples));
-		push_free(w->waiting);
+		push_free(g, w->waiting);
 		w->waiting = NULL;
 	}
 	if (w->join_token)
@@ -339,9 +369,8 @@ int gate_pushes_to(struct gate *g, const struct gate_who *who, const char *repli
 
 void gate_leave(struct gate *g, const struct gate_who *who)
 {
-	struct worker *w;
+	struct worker *w = worker_of(g, who);
 
-	HASH_FIND_STR(g->workers, who->worker, w);
 	if (who->incarnation != g->options.incarnation) {
 		effect_err(g, who->token, "fenced", "incarnation %llu is in force",
 			   (unsigned long long)g->options.incarnation);
@@ -411,9 +440,8 @@ void gate_closed(struct gate *g, uint64_t connection)
 
 void gate_let_go(struct gate *g, const char *worker, uint64_t generation, const char *why)
 {
-	struct worker *w;
+	struct worker *w = worker_find(g, worker);
 
-	HASH_FIND_STR(g->workers, worker, w);
 	if (w && w->generation == generation)
 		worker_out(g, w, why);
 	units_step(g);
@@ -421,9 +449,8 @@ void gate_let_go(struct gate *g, const char *worker, uint64_t generation, const 
 
 void gate_here(struct gate *g, const char *worker, uint64_t generation, uint64_t connection)
 {
-	struct worker *w;
+	struct worker *w = worker_find(g, worker);
 
-	HASH_FIND_STR(g->workers, worker, w);
 	if (w && w->state != WORKER_OUT && w->generation == generation && w->connection == 0)
 		w->connection = connection;
 }

@@ -8,13 +8,31 @@
 
 /* ---- lists of pushes ---- */
 
-void push_free(struct push *p)
+struct push *push_new(struct gate *g, size_t ranges)
+{
+	struct push *p = g->spare;
+
+	if (p)
+		g->spare = p->next;
+	else if (!(p = malloc(sizeof *p)))
+		return NULL;
+	*p = (struct push){.ranges = ranges, .range = &p->one};
+	if (ranges > 1 && !(p->range = malloc(ranges * sizeof *p->range))) {
+		push_free(g, p);
+		return NULL;
+	}
+	return p;
+}
+
+void push_free(struct gate *g, struct push *p)
 {
 	if (!p)
 		return;
-	free(p->range);
+	if (p->range != &p->one)
+		free(p->range);
 	free(p->part);
-	free(p);
+	p->next = g->spare;
+	g->spare = p;
 }
 
 void pushes_start(struct pushes *list)
@@ -93,11 +111,10 @@ static int push_known(struct gate *g, struct worker *w, const struct gate_who *w
 static struct push *push_make(struct gate *g, struct worker *w, const struct gate_who *who,
 			      const struct gate_push *push)
 {
-	struct push *p = calloc(1, sizeof *p);
+	struct push *p = push_new(g, push->ranges);
 
-	if (p && ((push->ranges && !(p->range = malloc(push->ranges * sizeof *p->range))) ||
-		  (push->parts && !(p->part = malloc(push->parts * sizeof *p->part))))) {
-		push_free(p);
+	if (p && push->parts && !(p->part = malloc(push->parts * sizeof *p->part))) {
+		push_free(g, p);
 		p = NULL;
 	}
 	if (!p) {
@@ -106,7 +123,6 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 	}
 	if (push->ranges)
 		memcpy(p->range, push->range, push->ranges * sizeof *p->range);
-	p->ranges = push->ranges;
 	p->worker = w;
 	p->generation = who->generation;
 	p->sequence = push->sequence;
@@ -174,9 +190,8 @@ static int push_fits(struct gate *g, const struct worker *w, const struct gate_w
 /* Its record, if it is a member. */
 static struct worker *pushes_member(const struct gate *g, const struct gate_who *who)
 {
-	struct worker *w;
+	struct worker *w = worker_of(g, who);
 
-	HASH_FIND_STR(g->workers, who->worker, w);
 	return w && who->incarnation == g->options.incarnation && w->state == WORKER_ACTIVE &&
 			       w->generation == who->generation && who->generation > w->fenced
 		       ? w
@@ -207,9 +222,8 @@ void gate_unfit(struct gate *g, const struct gate_who *who, uint64_t sequence)
  * summed: a replica may say that before the push comes here. */
 static void refuse_stranger(struct gate *g, const struct gate_who *who)
 {
-	const struct worker *w;
+	const struct worker *w = worker_of(g, who);
 
-	HASH_FIND_STR(g->workers, who->worker, w);
 	if (w && w->diverged == who->generation && who->incarnation == g->options.incarnation)
 		effect_err(g, who->token, "diverged", "%s", w->why);
 	else

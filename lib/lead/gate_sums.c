@@ -199,7 +199,7 @@ static void gate_sums_refuse(struct gate *g, struct worker *w, const char *why)
 
 	if (!e)
 		return;
-	memcpy(e->worker, w->id, sizeof e->worker);
+	e->worker = w->id;
 	e->generation = w->generation;
 	snprintf(e->fields, sizeof e->fields, "%s", why);
 	if (w->fenced < w->generation)
@@ -407,9 +407,8 @@ void gate_term(struct gate *g, uint64_t term, const struct gate_commit *last)
 void gate_summed_of(struct gate *g, size_t replica, uint64_t round, const char *worker,
 		    uint64_t generation, uint64_t sequence, uint64_t count)
 {
-	struct worker *w;
+	struct worker *w = worker_find(g, worker);
 
-	HASH_FIND_STR(g->workers, worker, w);
 	if (!w || w->replica != replica || round != g->sums.round || w->generation != generation ||
 	    !gate_sums_is_listed(w))
 		return;
@@ -463,9 +462,8 @@ void gate_diverged(struct gate *g, uint64_t round, const char *worker, uint64_t 
 void gate_refused(struct gate *g, uint64_t round, const char *worker, uint64_t generation,
 		  const char *why)
 {
-	struct worker *w;
+	struct worker *w = worker_find(g, worker);
 
-	HASH_FIND_STR(g->workers, worker, w);
 	if (!w || !is_summing(g, round) || w->generation != generation || !gate_sums_is_listed(w))
 		return;
 	gate_sums_refuse(g, w, why);

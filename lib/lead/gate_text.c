@@ -240,7 +240,7 @@ static int load_push(struct load *l, struct error *err)
 	const struct record *r = &l->record;
 	const char *id, *list;
 	uint64_t refused;
-	struct push *p = calloc(1, sizeof *p);
+	struct push *p = push_new(l->g, 0);
 
 	if (!p)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
@@ -259,7 +259,7 @@ static int load_push(struct load *l, struct error *err)
 	l->push = p;
 	return 0;
 failed:
-	push_free(p);
+	push_free(l->g, p);
 	return -1;
 }
 
@@ -275,10 +275,13 @@ static int load_ranges(struct load *l, struct error *err)
 	if (record_text(&l->record, "list", &text, err) != 0 ||
 	    gate_ranges_parse(text, range, &n, err) != 0)
 		return -1;
-	more = realloc(p->range, (p->ranges + n) * sizeof *more + 1);
+	more = malloc((p->ranges + n) * sizeof *more + 1);
 	if (!more)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
+	memcpy(more, p->range, p->ranges * sizeof *more);
 	memcpy(more + p->ranges, range, n * sizeof *more);
+	if (p->range != &p->one)
+		free(p->range);
 	p->range = more;
 	p->ranges += n;
 	return 0;

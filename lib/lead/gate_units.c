@@ -176,7 +176,7 @@ static int try_close(struct gate *g)
 /* The gradients of the unit, for the parts; an effect without any if there is none. */
 static struct gate_effect *put_pushes(struct gate *g, enum gate_effect_kind kind)
 {
-	struct order_push *push = calloc(g->sent.count + 1, sizeof *push);
+	struct order_push *push = malloc((g->sent.count + 1) * sizeof *push);
 	struct gate_effect *e = push ? effect_add(g, kind) : NULL;
 	size_t n = 0;
 
@@ -188,13 +188,13 @@ static struct gate_effect *put_pushes(struct gate *g, enum gate_effect_kind kind
 	for (const struct push *p = g->sent.first; p; p = p->next) {
 		if (!units_has_step(p))
 			continue;
+		push[n] = (struct order_push){.generation = p->generation,
+					      .sequence = p->sequence,
+					      .scale = p->scale,
+					      .unit = is_one_unit(g) ? 0 : n,
+					      .count = p->count,
+					      .size = p->size};
 		memcpy(push[n].worker, p->worker->id, sizeof push[n].worker);
-		push[n].generation = p->generation;
-		push[n].sequence = p->sequence;
-		push[n].scale = p->scale;
-		push[n].unit = is_one_unit(g) ? 0 : n;
-		push[n].count = p->count;
-		push[n].size = p->size;
 		n++;
 	}
 	e->push = push;
@@ -216,9 +216,21 @@ static int units_are_sorted(const struct order_push *push, size_t count)
 	return 1;
 }
 
+/* Only how many they are. */
+static struct gate_effect *put_count(struct gate *g, enum gate_effect_kind kind)
+{
+	struct gate_effect *e = effect_add(g, kind);
+
+	for (const struct push *p = g->sent.first; e && p; p = p->next)
+		e->pushes += units_has_step(p) ? 1 : 0;
+	return e;
+}
+
 /* The same as they are applied: with what a part must know for that. */
 static struct gate_effect *put_steps(struct gate *g, enum gate_effect_kind kind)
 {
+	if (g->options.counts)
+		return put_count(g, kind);
 	struct gate_effect *e = put_pushes(g, kind);
 	uint64_t largest = g->largest, version = g->applied;
 	struct order_push *push = e ? e->push : NULL;
@@ -243,13 +255,12 @@ static struct gate_effect *put_steps(struct gate *g, enum gate_effect_kind kind)
 	return e;
 }
 
-static struct push *first_unsettled(const struct gate *g)
+/* Behind those whose settle is answered. */
+static void find_unsettled(struct gate *g)
 {
-	struct push *p = g->sent.first;
-
+	g->unsettled = g->sent.first;
 	for (uint64_t i = 0; i < g->settled; i++)
-		p = p->next;
-	return p;
+		g->unsettled = g->unsettled->next;
 }
 
 /* With replicas, and where a new lead may have to go on, a unit is settled as a whole or not at
@@ -262,16 +273,25 @@ static int units_is_whole(const struct gate *g)
 /* How many pushes the next settle has; returns how many lines. */
 static size_t next_settle(const struct gate *g, uint64_t *pushes)
 {
-	size_t lines = 0;
+	size_t lines = 0, most = units_is_whole(g) ? SIZE_MAX : GATE_SETTLE_LINES;
 
 	*pushes = 0;
-	for (const struct push *p = first_unsettled(g); p; p = p->next) {
-		if (lines && lines + p->ranges > GATE_SETTLE_LINES && !units_is_whole(g))
+	for (const struct push *p = g->unsettled; p; p = p->next) {
+		if (lines && lines + p->ranges > most)
 			break;
 		lines += p->ranges;
 		(*pushes)++;
 	}
 	return lines;
+}
+
+static int has_lines(const struct gate *g)
+{
+	const struct push *p = g->unsettled;
+
+	while (p && p->ranges == 0)
+		p = p->next;
+	return p != NULL;
 }
 
 /* Of a settle: what a new lead must know to have it applied. */
@@ -291,9 +311,10 @@ static void put_units(const struct gate *g, struct gate_effect *e)
 
 static void put_settle(struct gate *g)
 {
-	uint64_t pushes;
-	size_t lines = next_settle(g, &pushes), n = 0;
-	struct gate_line *line = calloc(lines + 1, sizeof *line);
+	if (!g->unsettled) /* after a hand-over */
+		find_unsettled(g);
+	size_t lines = next_settle(g, &g->asked), n = 0;
+	struct gate_line *line = malloc((lines + 1) * sizeof *line);
 	struct gate_effect *e = line ? effect_add(g, GATE_SETTLE) : NULL;
 
 	if (!e) {
@@ -301,13 +322,13 @@ static void put_settle(struct gate *g)
 		g->failed = 1;
 		return;
 	}
-	for (const struct push *p = first_unsettled(g); p && pushes; p = p->next, pushes--) {
-		for (size_t i = 0; i < p->ranges; i++, n++) {
-			memcpy(line[n].worker, p->worker->id, sizeof line[n].worker);
-			line[n].generation = p->generation;
-			line[n].range = p->range[i];
-			line[n].back = p->late;
-		}
+	const struct push *p = g->unsettled;
+	for (uint64_t pushes = g->asked; pushes; p = p->next, pushes--) {
+		for (size_t i = 0; i < p->ranges; i++, n++)
+			line[n] = (struct gate_line){.worker = p->worker->id,
+						     .generation = p->generation,
+						     .range = p->range[i],
+						     .back = p->late};
 	}
 	e->number = g->number;
 	e->iteration = g->applied;
@@ -344,9 +365,9 @@ static void units_ask(struct gate *g)
 /* Asks shardd for what it has not answered, or commits when there is nothing to ask. */
 static void units_settle_next(struct gate *g)
 {
-	uint64_t pushes;
-
-	if (!g->options.commit || (next_settle(g, &pushes) == 0 && !units_is_whole(g))) {
+	if (g->settled == 0)
+		find_unsettled(g);
+	if (!g->options.commit || (!has_lines(g) && !units_is_whole(g))) {
 		units_commit(g);
 		return;
 	}
@@ -355,15 +376,20 @@ static void units_settle_next(struct gate *g)
 	units_ask(g);
 }
 
+static int has_steps(const struct gate *g)
+{
+	const struct push *p = g->sent.first;
+
+	while (p && !units_has_step(p))
+		p = p->next;
+	return p != NULL;
+}
+
 /* First all servers say that they have what is to be applied: shardd's word can't be taken back. */
 static void units_hold(struct gate *g)
 {
-	size_t steps = 0;
-
-	for (const struct push *p = g->sent.first; p; p = p->next)
-		steps += units_has_step(p) ? 1 : 0;
 	g->settling = 1;
-	if (steps == 0) {
+	if (!has_steps(g)) {
 		units_settle_next(g);
 		return;
 	}
@@ -444,7 +470,7 @@ static void units_refuse_map(struct gate *g, struct push *p)
 	grants_give_up(g, p->group);
 	for (size_t i = 0; i < p->tokens; i++)
 		effect_err(g, p->token[i], "map", "the map of the parts is another one");
-	push_free(p);
+	push_free(g, p);
 }
 
 void gate_go_on(struct gate *g, int moved)
@@ -511,11 +537,9 @@ static void count_delays(struct gate *g)
 static void put_apply(struct gate *g)
 {
 	struct gate_effect *e;
-	size_t steps = 0;
+	int says_pulled = 0;
 
-	for (const struct push *p = g->sent.first; p; p = p->next)
-		steps += units_has_step(p) ? 1 : 0;
-	if (steps == 0 && !units_bsp(g))
+	if (!units_bsp(g) && !has_steps(g))
 		return;
 	e = put_steps(g, GATE_APPLY);
 	if (!e)
@@ -527,8 +551,10 @@ static void put_apply(struct gate *g)
 			g->largest = p->count;
 		e->samples += p->count;
 		e->loss += p->loss;
+		says_pulled |= p->pulled != GATE_PULLED_UNKNOWN;
 	}
-	count_delays(g);
+	if (says_pulled)
+		count_delays(g);
 	e->iteration = g->applied;
 	e->units = is_one_unit(g) ? 1 : e->pushes;
 	g->applied += e->units;
@@ -577,7 +603,7 @@ void units_finish(struct gate *g, struct push *p)
 			w->throw_upto = p->generation;
 		if (w->generation == p->generation)
 			worker_out(g, w, refused_why[p->refused]);
-		push_free(p);
+		push_free(g, p);
 		return;
 	}
 	if (p->late && !units_bsp(g)) { /* parts have staged it, and nobody will name it again */
@@ -603,7 +629,7 @@ void units_finish(struct gate *g, struct push *p)
 		return;
 	}
 	units_answer(g, p);
-	push_free(p);
+	push_free(g, p);
 }
 
 /* Ends a push and does what waited for its end: fences, and what is to be thrown. */
@@ -631,6 +657,7 @@ static void units_commit(struct gate *g)
 		count_delays(g);
 	g->settling = g->unit = g->is_group = 0;
 	g->settled = 0;
+	g->unsettled = NULL;
 	pushes_start(&g->sent);
 	if (unit && g->options.replicas)
 		sums_commit(g);
@@ -675,7 +702,7 @@ void units_release(struct gate *g)
 		if (!w->waiting || w->clock > most)
 			continue;
 		units_answer(g, w->waiting);
-		push_free(w->waiting);
+		push_free(g, w->waiting);
 		w->waiting = NULL;
 	}
 }
@@ -685,9 +712,8 @@ void units_release(struct gate *g)
 /* Returns how many pushes were marked: 0 or 1, as a worker has one with shardd. */
 static size_t mark_refused(struct gate *g, const char *worker, enum refused by)
 {
-	struct worker *w;
+	struct worker *w = worker_find(g, worker);
 
-	HASH_FIND_STR(g->workers, worker, w);
 	if (!w || !w->sent || w->sent->late)
 		return 0;
 	w->sent->refused = by;
@@ -732,10 +758,20 @@ void gate_held(struct gate *g, const char *const *missing, size_t count)
 	units_step(g);
 }
 
+/* The pushes of the settle that was out are settled. */
+static void settle_is_over(struct gate *g)
+{
+	if (!g->unsettled) { /* a lead before this one asked */
+		find_unsettled(g);
+		(void)next_settle(g, &g->asked);
+	}
+	g->settled += g->asked;
+	for (; g->asked > 0; g->asked--)
+		g->unsettled = g->unsettled->next;
+}
+
 void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, size_t count)
 {
-	uint64_t pushes;
-
 	if (!g->settling || g->holding || number != g->number || g->quit)
 		return;
 	for (size_t i = 0; i < count; i++)
@@ -751,8 +787,7 @@ void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, si
 		units_step(g);
 		return;
 	}
-	(void)next_settle(g, &pushes);
-	g->settled += pushes;
+	settle_is_over(g);
 	units_settle_next(g);
 	units_step(g);
 }

@@ -28,7 +28,7 @@ static int leading_queue(struct sim *s, struct error *err)
 
 int leading_ready(struct sim *s, struct error *err)
 {
-	struct gate_options o = {.incarnation = 1, .settle_first = 1, .commit = 1,
+	struct gate_options o = {.incarnation = 1, .settle_first = 1, .commit = 1, .counts = 1,
 				 .workers_max = SIM_NODES_MAX,
 				 .backup = s->job.backup, .expect = s->job.workers};
 	int replicas = leading_has_replicas(s);
@@ -149,7 +149,7 @@ static void settle(struct sim *s, const struct gate_effect *e)
 	for (size_t i = 0; i < e->lines; i++) {
 		const struct gate_line *l = &e->line[i];
 		s->range[i] = (struct queue_range){.is_back = l->back,
-						   .worker = sim_find(s, l->worker)->id,
+						   .worker = l->worker,
 						   .generation = l->generation,
 						   .id = l->range.id,
 						   .begin = l->range.begin,

@@ -150,6 +150,7 @@ struct sim_node {
 	double late; /* by so much its own work ends later than planned */
 	struct tally_batch batch;
 	struct tally tally;
+	size_t seat; /* gate_seat() */
 	/* where its drag comes from */
 	const struct sim_drag *drag; /* the first of its own; so many */
 	size_t drags, drag_at;

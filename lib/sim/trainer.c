@@ -14,7 +14,7 @@
 static struct gate_who who_of(const struct sim *s, const struct sim_node *n)
 {
 	uint64_t number = (uint64_t)n->life * s->workers + (uint64_t)(n - s->node) + 1;
-	return (struct gate_who){.worker = n->id, .generation = n->generation, .incarnation = 1,
+	return (struct gate_who){.worker = n->id, .seat = n->seat, .generation = n->generation, .incarnation = 1,
 				 .connection = number, .token = number};
 }
 
@@ -179,6 +179,7 @@ static void worker_join(struct sim *s, struct sim_node *n)
 	if (n->foretold > 0)
 		gate_speed(s->gate, &who, n->foretold);
 	gate_join(s->gate, &who);
+	n->seat = gate_seat(s->gate, n->id);
 	if (!s->is_expecting)
 		sim_plan(s, s->now + GATE_EXPECT_SECONDS, EVENT_BEGIN, NULL);
 	s->is_expecting = 1;

@@ -56,7 +56,7 @@ static inline void expect_said(int line, const char *said, const char *expected)
 
 static inline struct gate_who who(const char *worker, uint64_t generation)
 {
-	return (struct gate_who){worker, generation, 7, (uint64_t)worker[1], ++token};
+	return (struct gate_who){worker, generation, 7, (uint64_t)worker[1], ++token, 0};
 }
 
 static inline void join(const char *worker, uint64_t generation)

@@ -382,6 +382,23 @@ static void answer_hold(struct world *w)
 	gate_held(w->gate, missing, n);
 }
 
+/* What shardd is asked for may be with it for longer than the gate lives, whose names these are. */
+static void keep_lines(struct gate_line *to, const struct gate_effect *e)
+{
+	static const char *const name[WORKERS] = {"w0", "w1", "w2", "w3"};
+
+	for (size_t i = 0; i < e->lines; i++) {
+		to[i] = e->line[i];
+		to[i].worker = name[number_of(e->line[i].worker)];
+	}
+}
+
+static int is_same_line(const struct gate_line *a, const struct gate_line *b)
+{
+	return strcmp(a->worker, b->worker) == 0 && a->generation == b->generation && a->back == b->back &&
+	       memcmp(&a->range, &b->range, sizeof a->range) == 0;
+}
+
 static void take_settle(struct world *w, const struct gate_effect *e)
 {
 	CHECK(w->shards_up);
@@ -389,7 +406,8 @@ static void take_settle(struct world *w, const struct gate_effect *e)
 	CHECK(!w->save_request && !w->save_answer && w->still != 2);
 	if (w->number == e->number) { /* repeated: the same lines */
 		CHECK(w->lines == e->lines);
-		CHECK(memcmp(w->line, e->line, e->lines * sizeof *e->line) == 0);
+		for (size_t i = 0; i < e->lines; i++)
+			CHECK(is_same_line(&w->line[i], &e->line[i]));
 	} else
 		CHECK(e->number > w->number);
 	CHECK(e->lines <= 256);
@@ -400,7 +418,7 @@ static void take_settle(struct world *w, const struct gate_effect *e)
 	w->units = e->divisor;
 	CHECK(!e->whole || !e->round || e->round == w->held_round);
 	w->lines = e->lines;
-	memcpy(w->line, e->line, e->lines * sizeof *e->line);
+	keep_lines(w->line, e);
 	w->request = 1;
 }
 
@@ -722,7 +740,7 @@ static void deliver(struct world *w, uint64_t connection)
 		c->head = c->tail = 0;
 	name_of(id, name);
 	struct gate_who who = {name, m.generation, 1, connection + 1,
-			       token(w, m.kind, id, connection)};
+			       token(w, m.kind, id, connection), gate_seat(w->gate, name)};
 	w->token[w->tokens].generation = m.generation;
 	w->token[w->tokens].sequence = m.sequence;
 	if (m.kind == R_JOIN)

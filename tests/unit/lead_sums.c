@@ -187,6 +187,17 @@ static int number_of(const char *name)
 	return atoi(name + 1);
 }
 
+/* What shardd is asked for may be with it for longer than the gate lives, whose names these are. */
+static void keep_lines(struct gate_line *to, const struct gate_effect *e)
+{
+	static const char *const name[WORKERS] = {"w0", "w1", "w2", "w3"};
+
+	for (size_t i = 0; i < e->lines; i++) {
+		to[i] = e->line[i];
+		to[i].worker = name[number_of(e->line[i].worker)];
+	}
+}
+
 /* ---- shardd ---- */
 
 static void give_back(struct world *w, int worker)
@@ -639,7 +650,7 @@ static void take_settle(struct world *w, const struct gate_effect *e)
 			     .divisor = e->divisor,
 			     .whole = e->whole,
 			     .lines = e->lines};
-	memcpy(s->line, e->line, e->lines * sizeof *e->line);
+	keep_lines(s->line, e);
 	for (size_t i = 0; i < e->lines; i++) {
 		CHECK(e->line[i].back == !e->whole);
 		seen.late += e->line[i].back ? 1 : 0;
@@ -951,7 +962,7 @@ static void deliver(struct world *w, uint64_t connection)
 		c->head = c->tail = 0;
 	name_of(id, name);
 	struct gate_who who = {name, m.generation, 1, connection + 1,
-			       token_of(w, m.kind, id, connection)};
+			       token_of(w, m.kind, id, connection), 1 /* wrong for most */};
 	w->token[w->tokens].generation = m.generation;
 	w->token[w->tokens].sequence = m.sequence;
 	if (m.kind == R_JOIN) {
