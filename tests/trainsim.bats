@@ -227,13 +227,33 @@ brain() {
 	# Nothing can happen any more, though a log, decisions, checkpoints and who asks for rows go on.
 	local fields
 	for fields in sync=bsp 'sync=bsp solution=pace' 'sync=bsp checkpoint=1' sync=asp; do
-		four "$fields" 'event kind=stop id=w0 at=1.05' >c
+		four "$fields hung=never" 'event kind=stop id=w0 at=1.05' >c
 		timeout 60 trainsim <c >log
 		[ "$(tail -n 1 log | plrec tsv state)" = stopped ]
 	done
 	# Who only starts slowly moves.
-	four 'sync=bsp checkpoint=1' 'cost start=5000' >c
+	four 'sync=bsp checkpoint=1 hung=start:never' 'cost start=5000' >c
 	[ "$(field state <c)" = "done" ]
+}
+
+@test "a worker that stands still is hung as in a job, and its rows are trained once" {
+	local sync
+	for sync in bsp asp ssp:2 'allreduce hosts=2'; do
+		four "sync=$sync" 'cost start=0.5' 'event kind=stop id=w0 at=1.05' >c
+		trainsim <c >log
+		# After a batch of 0.1 s; ten seconds after it was stopped.
+		grep -q '^event role=worker id=w0 kind=hung section=batch silent=10.0[0-9]* deadline=10.000000 life=0 at=1000000011.05' log
+		[ "$(tail -n 1 log | plrec tsv samples)" = 40000 ]
+		sed 's/^job/& hung=4,start:1/' c | trainsim | grep -q ' silent=4.000000 deadline=4.000000 '
+		# Who waits for others owes nothing; it is stopped in the barrier, and hung when that is over.
+		[[ $sync != bsp ]] || { four sync=bsp 'node id=w1 speed=5' 'event kind=stop id=w0 at=5' | trainsim |
+			grep -q ' id=w0 kind=hung .* at=1000000030.000000'; }
+	done
+	# It starts too slowly, and again: the job fails.
+	four 'sync=bsp hung=start:2 restarts=3' 'cost start=2.5' | trainsim >log 2>err
+	[ "$(tail -n 1 log | plrec tsv state time)" = failed$'\t'8.000000 ]
+	[ "$(<err)" = 'trainsim: w0 has ended 4 times in a row (RESTARTS)' ]
+	[ "$(grep -c ' kind=hung section=start ' log)" -ge 4 ]
 }
 
 @test "what reads a job's log reads this one" {
@@ -264,7 +284,7 @@ brain() {
 		[[ $output == *"stdin:3"* ]]
 	done
 	for line in workers=1000000000000000000 workers=0 workers=NaN workers=401 samples=1e18 batch=0 sync=ssp:x \
-		sync=some predict=soothsayer load=2 solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
+		sync=some predict=soothsayer load=2 hung=soon hung=-1 hung=nap:3 restarts=-1 solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
 		run -65 trainsim < <(four "$line" | sed "1s/ ${line%%=*}=[^ ]*\\(.*${line%%=*}\\)/\\1/")
 		echo "$line: $output"
 		[[ $output == *"stdin:1"* ]]

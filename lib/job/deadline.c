@@ -85,6 +85,11 @@ int deadline_rules_saving(struct pulse_rules *rules, const char *hung, struct er
 	return pulse_rules_parse(rules, hung, err);
 }
 
+double deadline_stopped(const struct pulse_rules *rules, enum pulse_section section)
+{
+	return rules->fixed[section] ? rules->least[section] : deadline_seconds(DEADLINE_STOPPED);
+}
+
 void deadline_text(char *out, size_t out_max)
 {
 	size_t at = 0;

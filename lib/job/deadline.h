@@ -47,6 +47,9 @@ double deadline_seconds(enum deadline which);
 int deadline_rules(struct pulse_rules *rules, const char *hung, struct error *err);
 /* The same where trainers of the user's own write a checkpoint. */
 int deadline_rules_saving(struct pulse_rules *rules, const char *hung, struct error *err);
+/* After so long a node that is stopped is hung, in a section whose limit is not fixed: as `section`, a batch
+ * or an exchange, says where that is fixed. */
+double deadline_stopped(const struct pulse_rules *rules, enum pulse_section section);
 /* "  start        600 s  ..." lines into out. */
 void deadline_text(char *out, size_t out_max);
 

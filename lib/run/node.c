@@ -393,7 +393,7 @@ static int node_within_limit(struct sup_node *n)
 	double ready = n->ready_at > 0 ? clock_mono() - n->ready_at : 0;
 	/* A fabric that was up ends when any of its hosts fails. So only a fabric that does not
 	 * come up has failed. */
-	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
+	if (again_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
 	    (n->role == &role_fabric && n->ready_at > 0))
 		n->in_a_row = 0;
 	if (n->end_wanted || n->leaving || n->oom.stepped || sup_host_was_lost(n, &n->end) ||
@@ -498,7 +498,7 @@ static void node_step(struct sup_node *n, enum node_event event)
 		node_fail(n);
 		break;
 	case DO_PAUSE:
-		sup_arm(n->timer, n->end_wanted ? 0 : stage_pause(n->in_a_row));
+		sup_arm(n->timer, n->end_wanted ? 0 : again_pause(n->in_a_row));
 		break;
 	case DO_LAUNCH:
 		break; /* the phase's step wants it, when it is time */

@@ -18,6 +18,7 @@
 #include "run/role.h"
 #include "run/said.h"
 #include "run/spare.h"
+#include "proc/again.h"
 #include "run/stage.h"
 #include "run/talk.h"
 #include "run/watchdog.h"

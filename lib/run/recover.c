@@ -189,7 +189,7 @@ static double recover_pause(const struct supervisor *s)
 	EACH_NODE (n, s) {
 		int waits = sup_goes_back(n) && !n->end_wanted && n->in_a_row > 0 &&
 			    n->stage == STAGE_MENDING;
-		double pause = waits ? stage_pause(n->in_a_row) : 0;
+		double pause = waits ? again_pause(n->in_a_row) : 0;
 		longest = pause > longest ? pause : longest;
 	}
 	return longest;

@@ -1,19 +1,6 @@
 /* stage: see stage.h. No clock, no process, no memory: the same question, the same answer. */
 #include "run/stage.h"
 
-double stage_pause(uint64_t in_a_row)
-{
-	double pause = 0.1;
-	while (in_a_row-- > 1 && pause < 5)
-		pause *= 2;
-	return pause < 5 ? pause : 5;
-}
-
-int stage_did_well(double ready_seconds, int worked)
-{
-	return ready_seconds >= STAGE_WELL_SECONDS && worked;
-}
-
 struct step {
 	signed char known;
 	unsigned char stage;

@@ -6,15 +6,6 @@
 
 #include "base/error.h"
 
-#include <stdint.h>
-
-/* Seconds before relaunch number n in a row (from 1): 0.1, doubling, 5 at most. */
-double stage_pause(uint64_t in_a_row);
-/* A node did well before it ended if it was ready for so long and has done its work; then its
- * failures are counted from 0 again. How long it took to start does not matter. */
-#define STAGE_WELL_SECONDS 10.0
-int stage_did_well(double ready_seconds, int worked);
-
 enum node_stage {
 	STAGE_OFF,      /* not running, and nobody waits for it */
 	STAGE_STARTING, /* its process runs */

@@ -478,9 +478,7 @@ static int may_be_stopped(struct sup_node *n, struct sup_process *p)
 /* Seconds after which a stopped node is hung, in a section for which HUNG gives no limit. */
 static double stopped_limit(const struct sup_node *n)
 {
-	const struct pulse_rules *rules = &n->sup->watchdog.rules;
-	enum pulse_section short_one = is_worker(n) ? PULSE_BATCH : PULSE_EXCHANGE;
-	return rules->fixed[short_one] ? rules->least[short_one] : deadline_seconds(DEADLINE_STOPPED);
+	return deadline_stopped(&n->sup->watchdog.rules, is_worker(n) ? PULSE_BATCH : PULSE_EXCHANGE);
 }
 
 static void look_whether_stopped(struct sup_node *n, struct sup_process *p, struct inspect_motion *m,

@@ -2,6 +2,7 @@
 #include "sim/sim_internal.h"
 
 #include "base/grow.h"
+#include "job/deadline.h"
 #include "record/fields.h"
 
 #include <math.h>
@@ -32,6 +33,7 @@ static const struct field job_fields[] = {
 	{JOB("restart-window", REAL, restart_window)},
 	{JOB("restart-cooldown", REAL, restart_cooldown)},
 	{JOB("restart-limit", U64, restart_limit), .none = 3},
+	{JOB("restarts", U64, restarts), .none = 10},
 	{JOB("profile", FLAG, profile)},
 	{JOB("load", FLAG, load)},
 	{0}};
@@ -89,6 +91,15 @@ static int cluster_read_options(struct sim_job *j, const struct record *r, struc
 	return 0;
 }
 
+static int cluster_read_hung(struct sim *s, const struct record *r, struct error *err)
+{
+	const char *hung = record_get(r, "hung");
+	struct error what;
+	if (deadline_rules(&s->hung, hung ? hung : "", &what) != 0)
+		return error_set(err, ERROR_DATA, NULL, "hung=%.40s: %.200s", hung, what.text);
+	return 0;
+}
+
 static int cluster_over(const char *key, uint64_t value, uint64_t max, struct error *err)
 {
 	if (value <= max)
@@ -125,6 +136,7 @@ static void cluster_make_node(struct sim *s, size_t i)
 	struct sim_node *n = &s->node[i];
 	uint64_t share = s->job.batch / s->job.workers;
 	n->pace = 1;
+	n->owes = n->ready_at = -1;
 	n->has_come = i >= s->job.workers; /* the lead does not expect it at the beginning */
 	n->role = i < s->workers ? NODE_WORKER : NODE_SERVER;
 	snprintf(n->id, sizeof n->id, "%s%zu", i < s->workers ? "w" : "ps",
@@ -163,7 +175,8 @@ static int cluster_add_job(struct sim *s, const struct record *r, struct error *
 		return error_set(err, ERROR_DATA, NULL, "a second job");
 	*j = (struct sim_job){.every = 10, .window_short = 60, .window_long = 600,
 			      .restart_window = 600, .restart_cooldown = 60};
-	if (cluster_read_job(j, r, err) != 0 || cluster_read_options(j, r, err) != 0)
+	if (cluster_read_job(j, r, err) != 0 || cluster_read_options(j, r, err) != 0 ||
+	    cluster_read_hung(s, r, err) != 0)
 		return -1;
 	if (strcmp(j->sync, "allreduce") == 0)
 		j->servers = 0;

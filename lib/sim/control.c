@@ -5,6 +5,7 @@
 #include "base/grow.h"
 #include "job/solver.h"
 #include "monitor/series.h"
+#include "proc/again.h"
 #include "proc/child.h"
 #include "solve/facts.h"
 
@@ -195,11 +196,20 @@ static int control_all_reported(const struct sim *s)
 	return 1;
 }
 
+void control_started(struct sim *s, struct sim_node *n, double at)
+{
+	pulse_begin(&n->pulse);
+	n->ready_at = -1;
+	n->owes = at;
+	sim_plan(s, at + s->cost.start, EVENT_START, n);
+	hung_plan_if_long(s, n, at + s->cost.start);
+}
+
 void control_start(struct sim *s, struct sim_node *n, const char *kind, double after)
 {
 	control_event(s, n, kind);
 	n->state = SIM_STARTING;
-	sim_plan(s, s->now + s->cost.start + after, EVENT_START, n);
+	control_started(s, n, s->now + after);
 }
 
 /* A worker is killed and started again; a server gives its part to its next process, for which
@@ -383,6 +393,31 @@ void control_look(struct sim *s)
 
 /* ---- what happens to nodes ---- */
 
+/* An end that nobody wanted: the next process is started, or the job fails. */
+static void control_starts_again(struct sim *s, struct sim_node *n)
+{
+	double ready = n->ready_at >= 0 ? s->now - n->ready_at : 0;
+	if (again_did_well(ready, n->pulse.begun))
+		n->in_a_row = 0;
+	worker_dies(s, n);
+	if (n->in_a_row++ < s->job.restarts) {
+		control_start(s, n, "start", 0);
+		return;
+	}
+	sim_note(s, "error", "%s has ended %llu times in a row (RESTARTS)", n->id,
+		 (unsigned long long)n->in_a_row);
+	s->result.has_failed = 1;
+}
+
+void control_gives_up(struct sim *s, struct sim_node *n, const char *section, double silent, double limit)
+{
+	to_monitor(s, RECORD("event", F("role", "worker"), F("id", (const char *)n->id), F("kind", "hung"),
+			     F("section", section), F_SECONDS("silent", silent), F_SECONDS("deadline", limit),
+			     F("life", (uint64_t)n->life), F_SECONDS("at", SIM_EPOCH + s->now)));
+	control_event(s, n, "exit");
+	control_starts_again(s, n);
+}
+
 void control_happens(struct sim *s, uint32_t number)
 {
 	const struct sim_happening *h = &s->happening[number];
@@ -392,8 +427,7 @@ void control_happens(struct sim *s, uint32_t number)
 		if (n->state == SIM_OFF)
 			break;
 		control_event(s, n, "exit");
-		worker_dies(s, n);
-		control_start(s, n, "start", 0);
+		control_starts_again(s, n);
 		break;
 	case HAPPENS_LEAVE:
 		if (n->state == SIM_OFF)

@@ -41,6 +41,9 @@ void copy_job(struct record_out *o, const struct job *job, uint64_t samples, uin
 	record_add_u64(o, "restart-limit", job->heavy_limit);
 	record_add_brief(o, "restart-window", job->heavy_window);
 	record_add_brief(o, "restart-cooldown", job->heavy_cooldown);
+	if (job->hung[0])
+		record_add(o, "hung", job->hung);
+	record_add_u64(o, "restarts", job->restarts);
 	record_add_u64(o, "profile", strcmp(job->profile, "on") == 0);
 	struct solution_options options = job->options;
 	options.batch = 0; /* these are said above */

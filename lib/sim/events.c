@@ -31,7 +31,7 @@ static int events_put(struct events *e, const struct event *event)
 
 int events_add(struct events *e, double at, enum event_kind kind, uint32_t node, uint32_t life)
 {
-	struct event new = {.at = at, .node = node, .kind = kind & 15, .life = life & 0xfffffff};
+	struct event new = {.at = at, .node = node, .kind = kind & 31, .life = life & 0x7ffffff};
 	return events_put(e, &new);
 }
 

@@ -16,6 +16,7 @@ enum event_kind {
 	EVENT_SETTLED, /* shardd has carried out the settle */
 	EVENT_HAPPENS, /* node: the number of an event of the cluster */
 	EVENT_BEGIN,   /* the lead waits no longer for workers that it expects */
+	EVENT_HUNG,    /* a worker is given up, unless it has moved */
 	/* a node's, up to EVENT_ASK */
 	EVENT_START,   /* its process is there */
 	EVENT_NEXT,    /* it has its answer */
@@ -34,7 +35,7 @@ enum event_kind {
 struct event {
 	double at;
 	uint32_t node;
-	uint32_t kind : 4, life : 28; /* of an earlier life: void */
+	uint32_t kind : 5, life : 27; /* of an earlier life: void */
 };
 
 #define EVENTS_BUCKETS 65

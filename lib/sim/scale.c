@@ -27,7 +27,7 @@ static void scale_in(struct sim *s, struct sim_node *n)
 {
 	const struct sim_job *j = &s->job;
 	uint64_t i = (uint64_t)(n - s->node);
-	double start = n->role == NODE_WORKER ? s->cost.start : s->cost.start_server;
+	double there = s->now + scale_pending(s);
 	if (n->role == NODE_WORKER)
 		actions_start(&n->actions, n->id, j->batch / j->workers + (i < j->batch % j->workers));
 	tally_start(&n->tally, j->report, fmin(0.5, j->every / 2), s->now);
@@ -35,7 +35,10 @@ static void scale_in(struct sim *s, struct sim_node *n)
 	resources_size(s, n);
 	control_event(s, n, "start");
 	n->state = SIM_STARTING;
-	sim_plan(s, s->now + scale_pending(s) + start, EVENT_START, n);
+	if (n->role == NODE_WORKER)
+		control_started(s, n, there);
+	else
+		sim_plan(s, there + s->cost.start_server, EVENT_START, n);
 }
 
 static void scale_out(struct sim *s, struct sim_node *n)

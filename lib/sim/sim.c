@@ -87,7 +87,7 @@ void sim_note(struct sim *s, const char *type, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	if (strcmp(type, "warning") == 0)
+	if (strcmp(type, "brain") != 0)
 		log_say(LOG_LEVEL_INFO, "%s", text);
 	struct record_out *o = RECORD_BARE(type);
 	record_add_seconds(o, "at", SIM_EPOCH + s->now);
@@ -147,6 +147,10 @@ static void sim_handle(struct sim *s, const struct event *e)
 	switch ((enum event_kind)e->kind) {
 	case EVENT_HAPPENS:
 		control_happens(s, e->node);
+		return;
+	case EVENT_HUNG:
+		if (e->life == n->life)
+			hung_look(s, n);
 		return;
 	case EVENT_SETTLED:
 		leading_settled(s);
@@ -208,7 +212,7 @@ static void sim_end(struct sim *s, struct sim_result *result)
 		control_series(s);
 	s->options.is_brief = 0; /* this is what it is for */
 	sim_log(s, RECORD("summary", F("job", (const char *)s->job.id),
-			  F("state", result->is_done ? "done" : "stopped"), F_SECONDS("jct", result->jct),
+			  F("state", result->is_done ? "done" : result->has_failed ? "failed" : "stopped"), F_SECONDS("jct", result->jct),
 			  F_SECONDS("time", result->time), F("samples", result->samples),
 			  F("iterations", result->iterations), F("restarts", result->restarts)));
 }
@@ -236,7 +240,7 @@ int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 	if (cluster_ready(s, err) != 0)
 		return -1;
 	sim_begin(s);
-	while (!s->failed && !queue_is_over(s->queue) && !sim_is_stopped(s) &&
+	while (!s->failed && !s->result.has_failed && !queue_is_over(s->queue) && !sim_is_stopped(s) &&
 	       (got = events_take(&s->events, &e)) > 0) {
 		if (e.at > s->options.until) {
 			s->now = s->options.until;

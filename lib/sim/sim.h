@@ -49,7 +49,8 @@ int sim_add(struct sim *s, const struct record *r, struct error *err);
 
 /* What became of it. */
 struct sim_result {
-	int is_done;       /* 0: `until` came first, or nothing can happen any more */
+	int is_done;       /* 0: `until` came first, nothing can happen any more, or it failed */
+	int has_failed;    /* a node ended too often in a row */
 	double jct;        /* from the first row handed out to the last one done */
 	double time;       /* from the start to the end */
 	uint64_t samples, iterations, restarts;

@@ -1,5 +1,5 @@
 /* The inside of a simulation: cluster.c (what the input says), trainer.c (workers), leading.c (the
- * lead's effects, shardd, servers), control.c (monitor, decisions, restarts), scale.c, resources.c (the brain), sim.c (the loop). */
+ * lead's effects, shardd, servers), control.c (monitor, decisions, restarts), hung.c (who hangs), scale.c, resources.c (the brain), sim.c (the loop). */
 #ifndef PACELINE_SIM_SIM_INTERNAL_H
 #define PACELINE_SIM_SIM_INTERNAL_H
 
@@ -11,6 +11,7 @@
 #include "meter/device.h"
 #include "meter/times.h"
 #include "monitor/monitor.h"
+#include "monitor/pulse.h"
 #include "plan/measure.h"
 #include "plan/rounds.h"
 #include "plan/want.h"
@@ -76,6 +77,7 @@ struct sim_job {
 	/* restarts by intention */
 	double restart_window, restart_cooldown;
 	uint64_t restart_limit;
+	uint64_t restarts; /* of a node, in a row, after ends that nobody wanted */
 	struct solution_options options;
 	int profile; /* workers measure their devices */
 	/* How they predict their speeds, for sizes at every barrier. */
@@ -160,6 +162,12 @@ struct sim_node {
 	double stopped;
 	int is_due;
 	struct event due;
+	/* It owes its next step since then (a worker, no server); below 0: it owes nothing. */
+	double owes;
+	struct pulse pulse;
+	double watched, watched_since; /* it is judged then; what it owed since then when this was planned */
+	double ready_at; /* its process became a member; below 0: it has not */
+	uint64_t in_a_row; /* failures */
 	const struct sim_link *link; /* the first of its own; so many */
 	size_t links;
 	double busy_until, port; /* a server; until then its link carries what was asked for before */
@@ -195,6 +203,7 @@ struct sim {
 	uint64_t chance; /* of pending times */
 	struct sim_scale scale;
 	struct sim_brain brain;
+	struct pulse_rules hung;
 	struct gate *gate;
 	struct queue *queue;
 	struct monitor *monitor;
@@ -261,6 +270,14 @@ void leading_summed(struct sim *s, uint32_t round);
 int leading_has_replicas(const struct sim *s);
 void leading_busy(struct sim *s, struct sim_node *n, double seconds); /* a server, from now on */
 
+/* hung.c */
+void hung_owes(struct sim *s, struct sim_node *n, double from); /* its next step */
+void hung_rests(struct sim *s, struct sim_node *n);             /* it owes nothing now */
+void hung_plan(struct sim *s, struct sim_node *n); /* it may hang: it is judged when it would */
+/* The same, if what it owes comes so late that it could be given up before. */
+void hung_plan_if_long(struct sim *s, struct sim_node *n, double until);
+void hung_look(struct sim *s, struct sim_node *n);
+
 /* scale.c */
 /* So many from now on, or as soon as they are there. -1: another change is under way. */
 int scale_want(struct sim *s, uint64_t workers, uint64_t servers, const char *reason);
@@ -283,8 +300,11 @@ void control_report(struct sim *s, struct sim_node *n);
 void control_event(struct sim *s, const struct sim_node *n, const char *kind);
 /* A worker's process starts, so long after the others; `kind` is what the log calls it. */
 void control_start(struct sim *s, struct sim_node *n, const char *kind, double after);
+/* It is killed, as it was silent for too long. */
+void control_gives_up(struct sim *s, struct sim_node *n, const char *section, double silent, double limit);
 /* By intention. Returns why it may not be, as a word of the log; NULL: it begins. */
 const char *control_restart(struct sim *s, struct sim_node *n, int force, const char *reason);
+void control_started(struct sim *s, struct sim_node *n, double at); /* a worker's process is begun then */
 void control_series(struct sim *s);
 void control_look(struct sim *s);
 void control_device(struct sim *s, struct sim_node *n);
@@ -300,7 +320,7 @@ void sim_plan_as(struct sim *s, double at, enum event_kind kind, uint32_t number
 void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n);
 void sim_log(struct sim *s, struct record_out *o); /* with at= */
 void sim_log_text(struct sim *s, const char *line, size_t len);
-/* For people: into the log; a warning also by log_say(). */
+/* For people: into the log, and by log_say() what is no plan of a brain. */
 void sim_note(struct sim *s, const char *type, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 struct sim_node *sim_find(struct sim *s, const char *id);
 int sim_has(const struct sim *s, const struct sim_node *n); /* the job has it now */

@@ -160,6 +160,7 @@ void worker_start(struct sim *s, struct sim_node *n)
 	speed_begin(s, n);
 	n->mark = s->now;
 	n->state = SIM_IDLE;
+	hung_owes(s, n, s->now);
 	control_device(s, n);
 	control_event(s, n, "ready");
 	scale_step(s);
@@ -172,6 +173,7 @@ static void worker_join(struct sim *s, struct sim_node *n)
 	struct gate_who who = who_of(s, n);
 	char replica[24];
 	n->state = SIM_JOINING;
+	hung_rests(s, n);
 	snprintf(replica, sizeof replica, "r%llu",
 		 (unsigned long long)((uint64_t)(n - s->node) % s->first_workers * s->job.hosts / s->first_workers));
 	if (leading_has_replicas(s))
@@ -193,6 +195,7 @@ static void worker_leave(struct sim *s, struct sim_node *n)
 	struct gate_who who = who_of(s, n);
 	control_report(s, n);
 	n->state = SIM_LEAVING;
+	hung_rests(s, n);
 	n->is_member = 0;
 	gate_leave(s->gate, &who);
 	leading_obey(s);
@@ -210,6 +213,7 @@ void worker_next(struct sim *s, struct sim_node *n)
 	}
 	if (n->rows_held == 0) {
 		n->state = SIM_IDLE;
+		hung_owes(s, n, s->now);
 		sim_plan(s, s->now + ASK_AGAIN_SECONDS, EVENT_ASK, n);
 		return;
 	}
@@ -230,6 +234,7 @@ void worker_pulled(struct sim *s, struct sim_node *n)
 {
 	struct drag drag = cluster_drag(s, n);
 	double served = fmax(s->now, s->served_at);
+	n->owes += served - s->now; /* it waits for a server */
 	double pulled = network_exchange(s, n, served) + s->cost.pull;
 	double own = n->pace * (s->cost.batch + s->cost.sample * (double)n->batch.samples);
 	double elapsed = pulled - n->mark - (served - s->now) + own;
@@ -249,6 +254,7 @@ void worker_computed(struct sim *s, struct sim_node *n, double at)
 	n->batch.comm += n->pushed_at - at;
 	n->batch.time = n->pushed_at - n->mark - n->batch.wait;
 	sim_plan(s, n->pushed_at + s->cost.message, EVENT_PUSHED, n);
+	hung_plan_if_long(s, n, n->pushed_at);
 }
 
 void worker_pushed(struct sim *s, struct sim_node *n)
@@ -268,6 +274,8 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 				 .time = n->batch.time,
 				 .most = drag.memory};
 	n->state = SIM_PUSHING;
+	hung_rests(s, n);
+	pulse_work(&n->pulse, push.count);
 	gate_push(s->gate, &who, &push);
 	leading_obey(s);
 }
@@ -290,6 +298,7 @@ static void refused(struct sim *s, struct sim_node *n)
 	worker_hello(s, n); /* starts over, as a real one */
 	n->mark = s->now;
 	n->state = SIM_IDLE;
+	hung_owes(s, n, s->now);
 	sim_plan(s, s->now + s->cost.message, EVENT_NEXT, n);
 }
 
@@ -302,6 +311,7 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 		refused(s, n);
 		return;
 	}
+	hung_owes(s, n, s->now);
 	if (n->state == SIM_LEAVING) {
 		n->state = SIM_IDLE;
 		sim_plan(s, s->now + s->cost.message, EVENT_NEXT, n);
@@ -315,6 +325,8 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 	}
 	if (strncmp(e->fields, "iteration=", 10) == 0)
 		n->iteration = strtoull(e->fields + 10, NULL, 10);
+	if (!n->is_member)
+		n->ready_at = s->now;
 	n->is_member = 1;
 	if (e->actions)
 		obey(s, n, e->actions);
@@ -333,6 +345,7 @@ void worker_dies(struct sim *s, struct sim_node *n)
 	n->is_stopped = n->is_due = 0;
 	n->late = 0;
 	n->is_member = 0;
+	n->owes = -1;
 	ask(s, n, "fail", &c);
 	gate_closed(s->gate, connection);
 	leading_obey(s);
@@ -363,6 +376,7 @@ void worker_stops(struct sim *s, struct sim_node *n)
 		return;
 	n->is_stopped = 1;
 	n->stopped = s->now;
+	hung_plan(s, n);
 }
 
 void worker_goes_on(struct sim *s, struct sim_node *n)

@@ -9,26 +9,6 @@
 
 #include <cmocka.h>
 
-/* How long a node took to start is no merit, nor that it stood there and did nothing. */
-static void did_well(void **state)
-{
-	(void)state;
-	assert_false(stage_did_well(0, 1));
-	assert_false(stage_did_well(9.9, 1));
-	assert_true(stage_did_well(10, 1));
-	assert_false(stage_did_well(1e6, 0));
-}
-
-static void pauses_double_up_to_five_seconds(void **state)
-{
-	(void)state;
-	assert_true(stage_pause(1) == 0.1);
-	assert_true(stage_pause(2) == 0.2);
-	assert_true(stage_pause(6) == 3.2);
-	assert_true(stage_pause(7) == 5);
-	assert_true(stage_pause(UINT64_MAX) == 5);
-}
-
 static enum node_action step(enum node_stage *stage, enum node_event event)
 {
 	enum node_action action;
@@ -94,8 +74,6 @@ static void unknown_pairs_name_both(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(did_well),
-		cmocka_unit_test(pauses_double_up_to_five_seconds),
 		cmocka_unit_test(a_life),
 		cmocka_unit_test(handed_over_it_starts_without_mending),
 		cmocka_unit_test(a_stop_wins),

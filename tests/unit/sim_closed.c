@@ -81,6 +81,22 @@ static void one_straggler(void **state)
 			     "node id=w2 speed=250\n").jct, 100 * (100 / 250.0 + 0.024));
 }
 
+/* One worker, batches of 0.1 s. It is stopped in the eleventh: for five seconds; or for longer than 10 s, when it is
+ * killed, and trains that batch once more when it is there again. */
+static void hung(void **state)
+{
+	(void)state;
+#define ONE "job workers=1 samples=5000 batch=100\ncost sample=0.001 start=2\nevent id=w0 kind=stop at=3.05\n"
+	is_near(simulate(ONE "event id=w0 kind=go-on at=8.05\n").jct, 50 * 0.1 + 5);
+	is_near(simulate(ONE "event id=w0 kind=go-on at=13.04\n").jct, 50 * 0.1 + 9.99);
+	is_near(simulate(ONE).jct, 1.05 + 10 + 2 + 40 * 0.1);
+	is_near(simulate(ONE "event id=w0 kind=go-on at=13.06\n").jct, 1.05 + 10 + 2 + 40 * 0.1);
+	/* Batches of 2 s: one may take 20 times as long, 40 s, but no longer. The sixth begins at 10 s. */
+#define SLOW "job workers=1 samples=5000 batch=100\ncost sample=0.02\nnode id=w0 at=12\nnode id=w0 at=9 delay="
+	is_near(simulate(SLOW "37.9\n").jct, 50 * 2 + 37.9);
+	is_near(simulate(SLOW "38.1\n").jct, 10 + 40 + 45 * 2);
+}
+
 /* Servers apply the pushes of an iteration before the next one's pulls. One that is slow makes all wait, but
  * after the last; a pattern slows it from 3 s on, by half of 0.4 s in each iteration. */
 static void slow_server(void **state)
@@ -154,6 +170,7 @@ int main(void)
 		cmocka_unit_test(all_alike),
 		cmocka_unit_test(messages_and_servers),
 		cmocka_unit_test(scaled), cmocka_unit_test(one_straggler), cmocka_unit_test(slow_server),
+		cmocka_unit_test(hung),
 		cmocka_unit_test(no_barrier),
 		cmocka_unit_test(staleness),
 		cmocka_unit_test(links),
