@@ -19,8 +19,9 @@ judge_limits() {
 		allreduce-late-loss faster > 1.2 - compute=C2 rows=4
 		allreduce-overlap hidden > 0.5 - links=equal rounds=ring
 		allreduce-overlap ahead-hidden > 0.8 0
-		antdt-asp ratio-even > 2 1 solution=antdt-nd
-		antdt-asp ratio-dds > 1 0.7 solution=antdt-nd
+		antdt-asp ratio-even > 2 0.9 solution=antdt-nd
+		antdt-asp ratio-dds > 1 0.7 solution=antdt-nd kind=workers
+		antdt-asp ratio-dds > 1.9 0.7 solution=antdt-nd kind=server
 		antdt-dd of-antdt-dd > 1.25 0.9 solution=ddp
 		antdt-dd of-antdt-dd > 1.1 0.9 solution=lb-bsp
 		antdt-dd-hosts of-antdt-dd > 1.2 - solution=even
