@@ -134,6 +134,14 @@ four() {
 	four 'sync=bsp bytes=1e6' 'link id=w1 rate=1e9' 'link id=w1 at=5 rate=1e7' >c
 	# 0.102 s each until then, 0.3 s each after it
 	field jct <c | between 20 21
+	# The same where it is the link of a host: its two workers are twice as slow, those of the other are not.
+	four 'sync=bsp bytes=1e6 hosts=2' 'link id=h1 rate=1e9' 'link id=h1 at=5 rate=1e7' >c
+	field jct <c | between 24 26
+	[ "$({ cat c; printf 'node id=w%s host=h0\n' 2 3; } | field jct)" = 10.000000 ]
+	# A server there is near to two of the workers.
+	[ "$({ cat c; echo 'node id=ps0 host=h1'; } | field jct)" = "$(field jct <c)" ]
+	four 'sync=allreduce bytes=1e6 hosts=2' 'link id=h1 rate=1e7' >c
+	[ "$(field jct <c)" = 20.000000 ]
 }
 
 @test "a job is scaled: each row is trained once, whatever happens meanwhile" {
@@ -273,7 +281,7 @@ brain() {
 	run -65 trainsim <<<'node id=w1'
 	[[ $output == "trainsim: stdin:1: node: a job record must come first" ]]
 	local line
-	for line in 'job workers=4' 'node id=w4' 'node id=ps1' 'node id=w01' 'node id=w18446744073709551616' 'node id=w1 speed=NaN' 'link id=w1 rate=0' 'link id=w7 rate=1' 'link id=w1' \
+	for line in 'job workers=4' 'node id=w4' 'node id=ps1' 'node id=w01' 'node id=w18446744073709551616' 'node id=w1 speed=NaN' 'link id=w1 rate=0' 'link id=w7 rate=1' 'link id=h1 rate=1' 'link id=h' 'link id=h0' 'link id=h0x rate=1' 'node id=w1 host=h1' 'node id=w1 host=w1' 'link id=w1' \
 		'cost sample=-1' 'cost batch=inf' 'event kind=kill id=w9 at=1' 'event kind=eat id=w1 at=1' 'event kind=kill id=w1' \
 		'event kind=kill id=ps0 at=1' 'scale at=1' 'scale workers=0 at=1' 'scale workers=5 at=1' 'scale workers=2 servers=2 at=1' 'transient p=2' 'persistent nodes=w9' 'replay file=nowhere' 'device' \
 		brain 'brain cores=8' 'brain cores=8 node-cores=0' 'brain cores=1 node-cores=1' 'brain cores=8 node-cores=1000000' \

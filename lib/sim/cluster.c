@@ -5,6 +5,7 @@
 #include "job/deadline.h"
 #include "record/fields.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,7 @@ static void cluster_make_node(struct sim *s, size_t i)
 	uint64_t share = s->job.batch / s->job.workers;
 	n->pace = 1;
 	n->owes = n->ready_at = -1;
+	n->host = i < s->workers ? (uint32_t)(i % s->first_workers * s->job.hosts / s->first_workers) : SIM_NO_HOST;
 	n->has_come = i >= s->job.workers; /* the lead does not expect it at the beginning */
 	n->role = i < s->workers ? NODE_WORKER : NODE_SERVER;
 	snprintf(n->id, sizeof n->id, "%s%zu", i < s->workers ? "w" : "ps",
@@ -157,7 +159,8 @@ static int cluster_make_nodes(struct sim *s, struct error *err)
 	s->workers = (size_t)j->worker_places;
 	s->nodes = s->workers + (size_t)j->servers;
 	s->places = s->workers + (size_t)j->server_places;
-	if (!(s->node = calloc(s->places, sizeof *s->node)) || !(s->id = malloc(s->places * sizeof *s->id)))
+	if (!(s->node = calloc(s->places, sizeof *s->node)) || !(s->id = malloc(s->places * sizeof *s->id)) ||
+	    !(s->host = calloc((size_t)j->hosts, sizeof *s->host)))
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->places);
 	for (size_t i = 0; i < s->places; i++)
 		cluster_make_node(s, i);
@@ -245,10 +248,30 @@ static int cluster_read_from(struct sim *s, const struct record *r, struct sim_f
 	return record_real_opt(r, "at", 0, SIM_SECONDS_MAX, &from->at, err);
 }
 
+/* h0, h1, ..., as many as the job has. NULL: there is none of that name. */
+static struct sim_line *host_named(struct sim *s, const char *id)
+{
+	char *end;
+	unsigned long long i = id[0] == 'h' && isdigit((unsigned char)id[1]) ? strtoull(id + 1, &end, 10) : s->job.hosts;
+	return i < s->job.hosts && *end == '\0' ? &s->host[i] : NULL;
+}
+
+static int cluster_read_host(struct sim *s, const struct record *r, uint32_t node, struct error *err)
+{
+	const char *id = record_get(r, "host");
+	const struct sim_line *host = id ? host_named(s, id) : NULL;
+	if (id && !host)
+		return error_set(err, ERROR_DATA, NULL, "host=%.40s: the job has no such host", id);
+	if (host)
+		s->node[node].host = (uint32_t)(host - s->host);
+	return 0;
+}
+
 static int cluster_add_node(struct sim *s, const struct record *r, struct error *err)
 {
 	struct sim_drag d = {0};
-	if (cluster_read_from(s, r, &d.from, err) != 0 || drag_fields(r, &d.drag, err) != 0)
+	if (cluster_read_from(s, r, &d.from, err) != 0 || drag_fields(r, &d.drag, err) != 0 ||
+	    cluster_read_host(s, r, d.from.node, err) != 0)
 		return -1;
 	if (GROW(s->drag, s->drag_room, s->drags + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
@@ -259,8 +282,14 @@ static int cluster_add_node(struct sim *s, const struct record *r, struct error 
 static int cluster_add_link(struct sim *s, const struct record *r, struct error *err)
 {
 	struct sim_link l = {0};
-	if (cluster_read_from(s, r, &l.from, err) != 0 ||
-	    record_real(r, "rate", 1e-3, 1e15, &l.rate, err) != 0)
+	const char *id = record_get(r, "id");
+	const struct sim_line *host = id ? host_named(s, id) : NULL;
+	if ((host ? record_real_opt(r, "at", 0, SIM_SECONDS_MAX, &l.from.at, err)
+		  : cluster_read_from(s, r, &l.from, err)) != 0)
+		return -1;
+	if (host)
+		l.from.node = (uint32_t)(s->places + (size_t)(host - s->host));
+	if (record_real(r, "rate", 1e-3, 1e15, &l.rate, err) != 0)
 		return -1;
 	if (GROW(s->link, s->link_room, s->links + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
@@ -375,9 +404,9 @@ static void cluster_share_out(struct sim *s)
 			n->drag = &s->drag[i];
 	}
 	for (size_t i = 0; i < s->links; i++) {
-		struct sim_node *n = &s->node[s->link[i].from.node];
-		if (n->links++ == 0)
-			n->link = &s->link[i];
+		struct sim_line *l = network_line(s, s->link[i].from.node);
+		if (l->links++ == 0)
+			l->link = &s->link[i];
 	}
 }
 
@@ -414,6 +443,7 @@ void cluster_free(struct sim *s)
 	free(s->id);
 	free(s->drag);
 	free(s->link);
+	free(s->host);
 	free(s->happening);
 	schedule_free(s->schedule);
 }

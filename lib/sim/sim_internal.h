@@ -34,7 +34,9 @@
 #define SIM_SECONDS_MAX 1e12
 #define SIM_EVERY_MIN 1e-3 /* between two decisions, two checkpoints: else time stands still */
 
-/* From when on a record holds for a node: until its next one. */
+#define SIM_NO_HOST UINT32_MAX
+
+/* From when on a record holds for a node, or, behind the nodes, for a host: until its next one. */
 struct sim_from {
 	double at;
 	uint32_t node;
@@ -45,10 +47,17 @@ struct sim_drag {
 	struct drag drag;
 };
 
-/* A node's link carries so many bytes a second, before its first record any number. */
+/* A link carries so many bytes a second, before its first record any number. */
 struct sim_link {
 	struct sim_from from;
 	double rate;
+};
+
+/* What one link carries: a node's, or a host's. */
+struct sim_line {
+	const struct sim_link *link; /* its first record; so many */
+	size_t links;
+	double busy_until; /* with what was asked for so far; not a worker's, which asks for one thing at a time */
 };
 
 enum sim_happens { HAPPENS_KILL, HAPPENS_JOIN, HAPPENS_LEAVE, HAPPENS_STOP, HAPPENS_GO_ON, HAPPENS_SCALE };
@@ -168,9 +177,9 @@ struct sim_node {
 	double watched, watched_since; /* it is judged then; what it owed since then when this was planned */
 	double ready_at; /* its process became a member; below 0: it has not */
 	uint64_t in_a_row; /* failures */
-	const struct sim_link *link; /* the first of its own; so many */
-	size_t links;
-	double busy_until, port; /* a server; until then its link carries what was asked for before */
+	uint32_t host; /* where it is; SIM_NO_HOST: a server on one of its own */
+	struct sim_line line;
+	double busy_until; /* a server */
 	double cores; /* of its next process, where there is a brain */
 	struct restart_past past; /* restarts by intention */
 	struct predictor *speed; /* NULL: none yet */
@@ -186,6 +195,7 @@ struct sim {
 	size_t drags, drag_room;
 	struct sim_link *link; /* likewise */
 	size_t links, link_room;
+	struct sim_line *host; /* as many as the job has */
 	struct sim_happening *happening;
 	size_t happenings, happening_room;
 	struct schedule *schedule;
@@ -241,12 +251,11 @@ void cluster_free(struct sim *s);
 struct drag cluster_drag(struct sim *s, struct sim_node *n);
 
 /* network.c */
-/* When these bytes are over the node's link, if nothing else is. */
-double network_over(const struct sim_node *n, double from, double bytes);
-/* When the parameters, or as many gradients, are between a worker and all servers. Each server's link
- * carries what it is asked for in that order. */
+/* When the parameters, or as many gradients, are between a worker and all servers. The link of a server, and
+ * of a host, carries what it is asked for in that order. */
 double network_exchange(struct sim *s, const struct sim_node *n, double from);
-double network_sum(const struct sim *s); /* when a sum that begins now has gone round the hosts */
+struct sim_line *network_line(struct sim *s, size_t number); /* of a node, or a host: see sim_from */
+double network_sum(struct sim *s); /* when a sum that begins now has gone round the hosts */
 
 /* trainer.c */
 void worker_start(struct sim *s, struct sim_node *n);

@@ -174,8 +174,7 @@ static void worker_join(struct sim *s, struct sim_node *n)
 	char replica[24];
 	n->state = SIM_JOINING;
 	hung_rests(s, n);
-	snprintf(replica, sizeof replica, "r%llu",
-		 (unsigned long long)((uint64_t)(n - s->node) % s->first_workers * s->job.hosts / s->first_workers));
+	snprintf(replica, sizeof replica, "r%u", n->host);
 	if (leading_has_replicas(s))
 		gate_pushes_to(s->gate, &who, replica);
 	if (n->foretold > 0)

@@ -159,6 +159,24 @@ static void links(void **state)
 	is_near(simulate("job workers=1 samples=1200 batch=100 bytes=8000\ncost sample=0.001\n"
 			 "link id=w0 rate=8e4\nlink id=w0 at=3.05 rate=4e3\n").jct,
 		3.05 + 1 + 0.1 + 2 + (2 + 0.1 + 2));
+	/* Two workers share their host's: pulls and pushes one after the other, the first batch between them. */
+	is_near(simulate(JOB "bsp bytes=8000 hosts=2\ncost sample=0.001\nlink id=h1 rate=1e5\n").jct,
+		100 * (0.08 + 0.1 + 2 * 0.08));
+	/* The server is on the host of the others, whose link carries the same. */
+	is_near(simulate(JOB "bsp bytes=8000 hosts=2\ncost sample=0.001\nlink id=h0 rate=1e5\n"
+			     "node id=ps0 host=h0\n").jct,
+		100 * (0.08 + 0.1 + 2 * 0.08));
+	/* All on one host, in other places than they would have: nothing crosses the network. */
+	is_near(simulate(JOB "bsp bytes=8000 hosts=2\ncost sample=0.001\nlink id=h0 rate=1\nnode id=ps0 host=h1\n"
+			     "node id=w0 host=h1\nnode id=w1 host=h1\n").jct,
+		100 * 0.1);
+	/* A sum goes round the hosts, when each has summed for its workers. */
+	is_near(simulate(JOB "allreduce hosts=2 bytes=8000\ncost sample=0.001 sum=0.02\nlink id=h1 rate=1e5\n").jct,
+		100 * (0.1 + 2 * 0.5 * 8000 / 1e5 + 0.02));
+	is_near(simulate("job workers=4 samples=8000 batch=400 shard=400 sync=allreduce hosts=2 bytes=8000\n"
+			 "cost sample=0.001\nlink id=h0 rate=8e4\nlink id=h0 at=0.95 rate=4e4\n").jct,
+		/* The fifth sum begins at 0.9 and has half of its bytes at 0.95. */
+		4 * 0.2 + 0.1 + 0.05 + 0.1 + 15 * 0.3);
 	/* A sum goes round four hosts. */
 	is_near(simulate(JOB "allreduce hosts=4 bytes=8000\ncost sample=0.001\nlink id=w2 rate=1e5\n").jct,
 		100 * (0.1 + 2 * 0.75 * 8000 / 1e5));
