@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "lead/turns.h"
 #include "wire/timer.h"
 
 #include <stdarg.h>
@@ -487,7 +488,7 @@ void lead_free(struct lead *l)
 	lead_parts_free(l->parts);
 	lead_replicas_free(l);
 	lead_balance_free(l);
-	lead_schedule_free(l);
+	turns_free(l->turns);
 	recordlog_close(&l->schedule_log);
 	free(l->cut.part);
 	free(l->settling.fenced.name);

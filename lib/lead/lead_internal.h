@@ -1,7 +1,7 @@
 /* What the files of the lead share: lead.c (effects), lead_requests.c (verbs), lead_settle.c
  * (shardd), lead_replicas.c (replicas), lead_cut.c (checkpoints), lead_replica_cut.c (those of
  * replicas), lead_trainers.c (those of members that have the parameters), lead_balance.c (sizes at
- * every barrier), lead_schedule.c (when what is announced is sent), lead_silent.c (members that
+ * every barrier), lead_schedule.c, turns.c (when what is announced is sent), lead_silent.c (members that
  * make no progress), lead_move.c (parameters that move from part to part), lead_rebalance.c (where
  * these should be), lead_handover.c (handing over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
@@ -22,7 +22,7 @@ struct map;
 struct moving;
 struct rebalance;
 struct replicas;
-struct schedule;
+struct turns;
 struct silents;
 
 /* A request that the gate will answer. */
@@ -136,7 +136,7 @@ struct lead {
 	struct silents *silents; /* NULL: members are not watched */
 	struct cutting cut;
 	struct moving *moving; /* NULL: no parameters are being moved */
-	struct schedule *schedule;   /* NULL: no link is known */
+	struct turns *turns;         /* NULL: no link is known */
 	struct recordlog schedule_log;
 	struct rebalance *rebalance; /* NULL: nobody has asked for it */
 	uint64_t attempts; /* the last number of an order's attempt, also of leads before this */
@@ -236,8 +236,6 @@ int lead_schedule_new(struct lead *l, struct error *err); /* opens its log */
 int lead_schedule(struct gate_offer *offer, size_t offers, void *lead);
 const char *lead_schedule_host(size_t host, void *lead); /* of an offer */
 void lead_on_links(struct request *rq, void *lead);
-size_t lead_schedule_links(const struct lead *l); /* how many are named */
-void lead_schedule_free(struct lead *l);
 
 /* lead_silent.c */
 int lead_silent_start(struct lead *l, struct event_base *base);

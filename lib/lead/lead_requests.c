@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "lead/turns.h"
 #include "param/map.h"
 #include "record/record.h"
 
@@ -562,7 +563,7 @@ static void requests_on_stat(struct request *rq, void *lead)
 	if (l->options.gate.announces)
 		record_add_u64(o, "spared-bytes", gate_spared(l->gate));
 	if (l->options.schedules) {
-		record_add_u64(o, "links", lead_schedule_links(l));
+		record_add_u64(o, "links", turns_links(l->turns));
 		record_add_u64(o, "groups", gate_groups(l->gate));
 		record_add_u64(o, "far-groups", gate_far_groups(l->gate));
 	}
