@@ -112,6 +112,14 @@ four() {
 	four sync=asp 'event kind=leave id=w3 at=3.05' 'event kind=join id=w3 at=5' >c
 	[ "$(field samples <c)" = 40000 ]
 	[ "$(field state <c)" = "done" ]
+	# Its start is known, whoever asked for it; as is a server's hand-over, for which pulls wait.
+	four sync=bsp 'event kind=restart id=w3 at=3.05' 'cost start=1' >c
+	[ "$(field restarts <c)" = 1 ]
+	four sync=bsp 'event kind=restart id=ps0 at=3.05' 'cost start-server=1 hand-over=2' >c
+	[ "$(field jct <c)" = 11.950000 ]
+	mkdir state
+	trainsim <c >state/job.log
+	trainctl report --state-dir state --records | grep -q '^restarted .* role=server id=ps0 why=kill-restart .*seconds=3.0.* down=2.0'
 	# Its next process is there before the lead has answered the one that is dead.
 	four sync=ssp:2 'event kind=kill id=w3 at=0.125' 'cost commit=0.01 push=0.01' >c
 	[ "$(field samples <c)" = 40000 ]
@@ -309,7 +317,7 @@ advised() { # JOB-FIELDS RECORD...
 	rm -rf state
 	mkdir state
 	four "sync=bsp job=sim every=1 $1" "${@:2}" | trainsim >state/job.log
-	printf '%s\n' JOB=sim DATA=/nowhere.csv FORMAT=csv LABEL=y WORKERS=4 "${1/servers/SERVERS}" SYNC=bsp BATCH=400,shard:1 \
+	printf '%s\n' JOB=sim DATA=/nowhere.csv FORMAT=csv LABEL=y WORKERS=4 "SERVERS=${1:8:1}" SYNC=bsp BATCH=400,shard:1 \
 		SOLUTION=none,every:1 >state/job.env
 	trainctl advise --state-dir state >advice
 }
@@ -343,7 +351,7 @@ advised() { # JOB-FIELDS RECORD...
 	# The file says less than the job had.
 	sed -i s/SERVERS=4/SERVERS=3/ state/job.env
 	run -69 trainctl advise --state-dir state
-	[[ $output == *"can't be simulated: id=ps3: the job has no such node" ]]
+	[[ $output == *"can't be simulated: the log has batches of ps3, and the job 4 workers and 3 servers" ]]
 	# It need not be over, and may have died in the middle of a line.
 	advised servers=2 'node id=w2 speed=250'
 	head -c 40000 state/job.log >half
@@ -356,6 +364,24 @@ advised() { # JOB-FIELDS RECORD...
 	trainctl report --state-dir state 2>/dev/null | grep -q '^node .*id=w9 restarts=1'
 	run -0 --separate-stderr trainctl advise --state-dir state
 	[[ $output == *'is=machine kind=worker what=w2'* ]]
+	# A name that would need a million workers, and a change that says so.
+	sed '$d' state/job.log >whole # the last line was cut off
+	for more in 'series role=worker id=w999999 size=1 samples=100 batches=9 time-sum=1 last=1000000001 at=1000000001
+series role=worker id=w999999 size=1 samples=200 batches=19 time-sum=2 last=1000000002 at=1000000002' \
+		'scaled workers=999999 servers=2 from-workers=4 seconds=1 at=1000000002'; do
+		{ cat whole; echo "$more"; } >state/job.log
+		run -69 bash -c 'ulimit -v 1000000; exec trainctl advise --state-dir state'
+		[[ $output == *"this job can't be simulated: the log "*999999* ]]
+	done
+	# Of another job, and of none.
+	sed 's/job=sim/job=other/' whole >state/job.log
+	run -65 trainctl advise --state-dir state
+	[[ $output == *'the log is of job other, its job file of sim' ]]
+	head -c 100000 /dev/urandom >state/job.log
+	run -65 trainctl advise --state-dir state
+	: >state/job.log
+	run -1 trainctl advise --state-dir state
+	cp whole state/job.log
 	# Nothing measured, no job file, none at all.
 	grep '^begin\|^phase' state/job.log >half
 	mv half state/job.log
@@ -364,6 +390,101 @@ advised() { # JOB-FIELDS RECORD...
 	run -66 trainctl advise --state-dir state
 	run -66 trainctl advise --state-dir nope
 	run -64 trainctl advise --state-dir state more
+}
+
+@test "trainctl advise: what became of the nodes is as it was" {
+	# How near the copy must come: seconds of error.
+	near() { plrec where type=advice <advice | plrec tsv error | between -0.001 "$1"; }
+	nodes() { plrec where type=option kind=workers <advice | plrec tsv what | sort -n | paste -sd' '; }
+	advised 'servers=2 most-workers=6' 'cost start=1' 'scale workers=6 at=4.2'
+	near 0.25
+	[ "$(nodes)" = '4 5 6 7 12' ]
+	plrec where type=option kind=workers what=6 <advice | plrec tsv saves | between 1.4 1.6
+	trainctl advise --state-dir state --cluster | grep -q '^scale workers=6 servers=2 at=4.2'
+	advised 'servers=2 most-workers=4' 'scale workers=2 at=4.2'
+	near 0.25
+	[ "$(nodes)" = '1 2 3 4' ]
+	advised 'servers=2 epochs=5' 'cost start=1' 'event kind=kill id=w1 at=4' 'event kind=restart id=w2 at=6.3' 'event kind=leave id=w3 at=20'
+	near 0.25
+	trainctl advise --state-dir state --cluster | grep '^event ' >events
+	printf 'event kind=%s id=%s at=%s.%s00000\n' kill w1 4 0 restart w2 6 3 leave w3 20 0 | diff events -
+	plrec where type=suspect kind=restarts <advice | plrec tsv saves | between 11 11.5
+	# A server is handed over: pulls wait, and no commit costs more for it. A checkpoint is the same.
+	advised 'servers=2 epochs=5 checkpoint=7' 'cost pull=0.01 push=0.01 apply=0.001 start-server=0.5 hand-over=2 save=0.4' \
+		'event kind=restart id=ps1 at=6.3'
+	echo CHECKPOINT=7 >>state/job.env
+	trainctl advise --state-dir state >advice
+	near 0.25
+	trainctl advise --state-dir state --cluster | grep -q '^event kind=restart id=ps1 at=6.3'
+	trainctl advise --state-dir state --cluster | plrec where type=cost >costs
+	[ "$(plrec tsv apply hand-over save <costs)" = $'0.001000\t2.000000\t0.400000' ]
+	plrec tsv commit <costs | between -0.001 0.0005
+	# A solution's restart was decided once, by itself.
+	advised 'servers=2 epochs=20 solution=antdt-nd restart-window=5 short=1 long=5' 'persistent nodes=w1 life=0 sleep=0.4 intensity=1' 'cost start=2'
+	sed -i 's/^SOLUTION=.*/SOLUTION=antdt-nd,every:1/' state/job.env
+	printf '%s\n' KILL_RESTART=window:5 MONITOR=short:1,long:5 >>state/job.env
+	trainctl advise --state-dir state >advice
+	near 0.5
+	trainctl advise --state-dir state --cluster >again
+	[ "$(grep -c '^event kind=restart id=w1 ' again)" = 1 ]
+	[ "$(trainsim <again | grep -c '^restart ')" = 1 ]
+}
+
+@test "trainctl advise: only training counts, not what lies between two runs, nor what stood still" {
+	advised servers=2 'node id=w2 speed=250'
+	plrec where type=advice <advice | plrec tsv of >whole
+	# It goes on after 1000 s, and later stands still for 100 s.
+	awk '/^begin/ { begin = $0; sub(/at=.*/, "", begin) }
+		{
+			for (i = 2; i <= NF; i++)
+				if ($i ~ /^(at|last)=1/)
+					$i = sprintf("%s=%.6f", substr($i, 1, index($i, "=") - 1), at = substr($i, index($i, "=") + 1) + more)
+			print
+		}
+		/^row/ && ++rows == 5 {
+			more += 1000
+			printf "%sat=%.6f\nphase name=running at=%.6f\n", begin, at + 1000, at + 1000
+			for (i = 0; i < 4; i++)
+				printf "event role=worker id=w%d kind=start life=0 at=%.6f\nevent role=worker id=w%d kind=ready life=0 at=%.6f\n",
+					i, at + 1000, i, at + 1000
+		}
+		/^row/ && rows == 10 {
+			more += 100
+			printf "stood seconds=100 iteration=9 why=nobody at=%.6f\n", at + 100
+		}' state/job.log >two
+	mv two state/job.log
+	trainctl advise --state-dir state >advice
+	plrec where type=advice <advice | plrec tsv of >again
+	awk 'NR == 1 { a = $1 } NR == 2 { exit !($1 > a - 0.5 && $1 < a + 0.5) }' whole again
+	grep -q '^advice job=sim is=machine kind=worker what=w2 ' advice
+}
+
+@test "trainctl advise: antdt-dd, where workers have measured their devices" {
+	local devices=('device nodes=w0,w1 speed=1200 launch=0.02 saturation=32 memory=60 type=fast'
+		'device nodes=w2,w3 speed=400 launch=0.02 saturation=32 memory=60 type=slow')
+	advised servers=2 "${devices[@]}"
+	[ "$(plrec where what=antdt-dd <advice)" = 'option kind=solution what=antdt-dd saves= error=' ]
+	run -0 script -qec 'trainctl advise --state-dir state' /dev/null
+	[[ $output == *'SOLUTION=antdt-dd '*'not known'*'SOLUTION profile:on'* ]]
+	advised 'servers=2 profile=1 solution=antdt-nd lambda=99' "${devices[@]}"
+	sed '/^node /d' state/job.log >series # where nobody decides, they are in the course of the job
+	cp advice decided
+	cp state/job.log whole
+	cp series state/job.log
+	trainctl advise --state-dir state >advice
+	plrec where what=antdt-dd <advice | plrec tsv saves | between 1 100
+	cp whole state/job.log
+	cp decided advice
+	local jct=$(tail -n 1 state/job.log | plrec tsv jct)
+	four "servers=2 sync=bsp solution=antdt-dd every=1" "${devices[@]}" | field jct >would
+	plrec where what=antdt-dd <advice | plrec tsv saves | between "$(awk -v a="$jct" -v b="$(<would)" 'BEGIN { print a - b - 0.1 }')" \
+		"$(awk -v a="$jct" -v b="$(<would)" 'BEGIN { print a - b + 0.1 }')"
+}
+
+@test "trainctl advise: of a very long job only the end is simulated, which it says" {
+	advised 'servers=2 epochs=3000' 'cost pull=0.001'
+	plrec where type=advice <advice | plrec tsv left-out of error >said
+	awk '{ exit !($1 > 0.1 * ($1 + $2) && $3 < 0.01 * $2) }' said
 }
 
 @test "trainctl check --cluster: a job file as a cluster, whose rows are counted" {

@@ -63,6 +63,10 @@ static void advise_print(const struct advice_list *l, const struct advice *a)
 {
 	char words[160], saves[60], only[60] = "", error[HUMAN_MAX];
 	advise_words(a, words, sizeof words);
+	if (isnan(a->saves)) {
+		printf("  %-46s %16s\n", words, "not known");
+		return;
+	}
 	advise_seconds(a->saves, l->real, saves, sizeof saves);
 	if (!isnan(a->only))
 		advise_seconds(a->only, l->real, only, sizeof only);
@@ -85,14 +89,22 @@ static void advise_tell(const struct advice_list *l)
 	} else {
 		printf("job, no machine: nothing that was looked at cost much of %s\n", of);
 	}
+	if (l->left_out > 0)
+		printf("This is the end of a long job: %s of training before it are left out.\n",
+		       human_time(l->left_out, words));
 	printf("Simulated as it was, it takes %s more or less; without all suspects it takes %s.\n\n",
 	       error, ideal);
 	printf("%-48s %16s %8s %16s\n", "Suspects: without", "it saves", "+-", "alone it costs");
 	for (size_t i = 0; i < l->suspects; i++)
 		advise_print(l, &l->advice[i]);
 	printf("\n%-48s %16s %8s\n", "Options: with", "it saves", "+-");
-	for (size_t i = l->suspects; i < l->count; i++)
+	int untold = 0;
+	for (size_t i = l->suspects; i < l->count; i++) {
 		advise_print(l, &l->advice[i]);
+		untold |= isnan(l->advice[i].saves);
+	}
+	if (untold)
+		printf("\nTo know what antdt-dd would do, the log needs devices that were measured: SOLUTION profile:on\n");
 }
 
 /* ---- records ---- */
@@ -106,7 +118,8 @@ static void advise_put_records(const struct advice_list *l, const char *job)
 				    F("what", first ? (const char *)first->what : ""),
 				    F_SECONDS("saves", first ? first->saves : 0),
 				    F_SECONDS("of", l->real), F_SECONDS("simulated", l->simulated),
-				    F_SECONDS("ideal", l->ideal), F_SECONDS("error", advise_error(l))));
+				    F_SECONDS("ideal", l->ideal), F_SECONDS("error", advise_error(l)),
+				    l->left_out > 0 ? F_SECONDS("left-out", l->left_out) : F_NONE));
 	for (size_t i = 0; i < l->count; i++) {
 		const struct advice *a = &l->advice[i];
 		record_print(stdout, RECORD(i < l->suspects ? "suspect" : "option",
@@ -127,13 +140,15 @@ static int advise_put_line(const char *line, size_t len, void *arg, struct error
 static int advise_put_cluster(const struct account *a, const struct job *job, struct error *err)
 {
 	struct copy c;
-	if (copy_of(&c, a, err) != 0)
+	if (copy_of(&c, a, job, err) != 0)
 		return -1;
-	struct record_out *o = RECORD_BARE("job");
-	copy_job(o, job, a->epochs > 0 ? (uint64_t)a->total / a->epochs : c.samples,
-		 a->replicas > 0 ? a->replicas : 1);
-	record_print(stdout, o);
-	int result = copy_put(&c, advise_put_line, NULL, err);
+	struct job as = *job;
+	as.workers = c.first_workers;
+	if (c.first_servers > 0)
+		as.servers = c.first_servers;
+	as.heavy_limit = 0; /* its restarts are events */
+	uint64_t all = a->epochs > 0 && !(c.left_out > 0) ? (uint64_t)a->total / a->epochs : c.samples;
+	int result = copy_put(&c, &as, all, a->replicas > 0 ? a->replicas : 1, advise_put_line, NULL, err);
 	copy_free(&c);
 	return result;
 }
@@ -148,6 +163,8 @@ static int advise_job(const struct advise_wanted *w, const struct account *a, co
 		      struct error *err)
 {
 	struct advice_list list;
+	if (strcmp(a->job, job->name) != 0)
+		return error_set(err, ERROR_DATA, NULL, "the log is of job %s, its job file of %s", a->job, job->name);
 	if (w->cluster)
 		return advise_put_cluster(a, job, err);
 	const struct sigaction action = {.sa_handler = advise_on_signal};

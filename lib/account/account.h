@@ -47,8 +47,16 @@ struct account_spans {
 struct account_point {
 	double at; /* when it reported last */
 	double batches, samples;
+	double steps; /* of batches: each has as many as gradients are summed in it */
 	double time;                /* of its batches, without waiting for others */
 	double compute, comm, wait; /* NAN: not in this log */
+};
+
+/* What a worker has measured of its device (meter/device.h). speed 0: nothing. */
+struct account_device {
+	char type[OPTION_ID_MAX];
+	double launch, speed;
+	uint64_t saturation, max;
 };
 
 struct account_node {
@@ -60,6 +68,7 @@ struct account_node {
 	size_t points, room;
 	uint64_t size; /* of its last batch */
 	uint64_t stale; /* batches that were dropped, too stale or too late */
+	struct account_device device;
 	double busy;   /* share of the time that its batches took; NAN: not known */
 	struct account_intake *intake;
 };

@@ -22,6 +22,7 @@ struct account_intake {
 	/* what it had done: from sums, or else estimated from those snapshots */
 	int has_sums, begun; /* begun: its first process was seen to start */
 	struct account_sums before, last;
+	double accum;   /* steps of its last batch; 0: not known */
 	uint64_t stale; /* as its present generation has it */
 };
 

@@ -309,6 +309,7 @@ static void add_sums(struct account *a, struct account_node *n, const struct acc
 	if (n->points > 0 && more.batches <= 0)
 		return; /* nothing new */
 	next.batches += more.batches;
+	next.steps += more.batches * fmax(in->accum, 1);
 	next.samples += more.samples;
 	next.time += more.time;
 	next.compute += more.compute;
@@ -338,6 +339,19 @@ static void take_sums(struct account *a, struct account_node *n, const struct re
 		add_sums(a, n, &s, fmin(at, a->at));
 }
 
+static void account_node_take_device(struct account_node *n, const struct record *r)
+{
+	struct account_device d = {.launch = 0};
+	record_real_opt(r, "device-speed", 0, 1e15, &d.speed, NULL);
+	record_real_opt(r, "launch", 0, 1e300, &d.launch, NULL);
+	record_u64_opt(r, "saturation", 1, UINT64_MAX, &d.saturation, NULL);
+	record_u64_opt(r, "max", 1, UINT64_MAX, &d.max, NULL);
+	if (!(d.speed > 0) || d.max == 0)
+		return;
+	snprintf(d.type, sizeof d.type, "%s", account_value(r, "type"));
+	n->device = d;
+}
+
 static void take_series(struct account *a, const struct record *r)
 {
 	struct account_node *n = account_node(a, account_value(r, "id"), account_value(r, "role"));
@@ -345,6 +359,7 @@ static void take_series(struct account *a, const struct record *r)
 	if (!n)
 		return;
 	take_sums(a, n, r);
+	account_node_take_device(n, r);
 	stale = n->intake->stale;
 	record_u64_opt(r, "stale", 0, UINT64_MAX, &stale, NULL);
 	/* Each generation of a worker counts from 0. */
@@ -387,6 +402,8 @@ static void account_node_take(struct account *a, const struct record *r)
 		in->watched += time;
 	}
 	record_u64_opt(r, "size", 0, UINT64_MAX, &n->size, NULL);
+	record_real_opt(r, "accum", 1, 1e300, &in->accum, NULL);
+	account_node_take_device(n, r);
 	if (record_get(r, "batches"))
 		take_sums(a, n, r);
 	else
@@ -450,6 +467,7 @@ struct account_point account_between(const struct account_node *n, double from, 
 			continue;
 		sum.batches += part * (p[1].batches - p[0].batches);
 		sum.samples += part * (p[1].samples - p[0].samples);
+		sum.steps += part * (p[1].steps - p[0].steps);
 		sum.time += part * (p[1].time - p[0].time);
 		sum.compute += part * (p[1].compute - p[0].compute);
 		sum.comm += part * (p[1].comm - p[0].comm);

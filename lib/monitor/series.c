@@ -21,7 +21,9 @@ double series_seconds(double elapsed, size_t nodes)
 
 static const char *const series_keys[] = {"role",     "id",       "state",    "size",
 					  "samples",  "batches",  "time-sum", "compute-sum",
-					  "comm-sum", "wait-sum", "last",     "cpu"};
+					  "comm-sum", "wait-sum", "last",     "cpu",
+					  /* of a device that was measured */
+					  "type", "launch", "device-speed", "saturation", "max"};
 
 void series_fields(struct record_out *o, const struct record *node)
 {

@@ -3,7 +3,8 @@
  * its record in the monitor's snapshot.
  *
  * The log must not grow without end.  The longer a job has run and the more nodes it has, the rarer
- * the records are: less than 32 MiB in a week for up to 300 nodes, with about 220 bytes a record.
+ * the records are: less than 32 MiB in a week for up to 300 nodes, with about 220 bytes a record
+ * (300 where devices were measured).
  */
 #ifndef PACELINE_MONITOR_SERIES_H
 #define PACELINE_MONITOR_SERIES_H

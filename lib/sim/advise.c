@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define SLOW 1.03  /* times the median: who is faster is no suspect */
-#define WORKERS 4  /* suspects among them, at most */
+#define SLOWEST 4  /* workers, and hosts, that are suspects, at most */
 #define TOLD 0.05  /* of the job, from which on a suspect is told first */
 #define WRONG 0.05 /* of a figure, by which it may be wrong */
 
@@ -27,6 +27,12 @@ struct what {
 	struct copy copy; /* arrays: its own */
 };
 
+struct housed {
+	const char *host;
+	size_t worker;
+	int is_suspect; /* of the first: its host is one already */
+};
+
 struct adviser {
 	const struct account *a;
 	const struct job *job;
@@ -34,6 +40,7 @@ struct adviser {
 	double *median;   /* speed in each window */
 	double *slowness; /* how many times the median time each worker takes for a sample, in the mean */
 	const char **host; /* of each worker; "": not known */
+	struct housed *by_host; /* workers, those of one host together */
 	double spread; /* of the workers' speeds, the middle half of them, by the median */
 	const volatile sig_atomic_t *stop;
 	struct advice_list *list;
@@ -52,20 +59,19 @@ static int advise_put(const char *line, size_t len, void *sim, struct error *err
 static int advise_add(struct sim *s, const struct adviser *v, const struct what *w)
 {
 	struct job job = w->job;
-	struct record_out *o = RECORD_BARE("job");
 	job.epochs = 1;
+	job.hung = ""; /* who ended, and when, is known */
+	job.restarts = UINT32_MAX;
 	job.predict = "none"; /* a copy's speeds change too seldom for a predictor to learn from them */
-	copy_job(o, &job, w->copy.samples, v->a->replicas > 0 ? v->a->replicas : 1);
-	size_t len = record_end(o, NULL);
-	return advise_put(o->data, len, s, v->err) != 0 || copy_put(&w->copy, advise_put, s, v->err) != 0
-		       ? -1 : 0;
+	return copy_put(&w->copy, &job, w->copy.samples, v->a->replicas > 0 ? v->a->replicas : 1, advise_put, s,
+			v->err);
 }
 
-static double *copied(const double *from, size_t count)
+static void *copied(const void *from, size_t count, size_t size)
 {
-	double *to = malloc((count + 1) * sizeof *to);
-	if (to)
-		memcpy(to, from, count * sizeof *to);
+	void *to = malloc((count + 1) * size);
+	if (to && count > 0)
+		memcpy(to, from, count * size);
 	return to;
 }
 
@@ -74,16 +80,20 @@ static int what_begin(const struct adviser *v, struct what *w)
 {
 	const struct copy *c = &v->copy;
 	*w = (struct what){.job = *v->job, .copy = *c};
-	w->copy.speed = copied(c->speed, c->workers * c->windows);
-	w->copy.rows = copied(c->rows, c->workers * c->windows);
-	w->copy.delay = copied(c->delay, c->servers);
-	w->copy.kill = malloc((c->kills + 1) * sizeof *w->copy.kill);
-	if (!w->copy.speed || !w->copy.rows || !w->copy.delay || !w->copy.kill) {
+	w->copy.speed = copied(c->speed, c->workers * c->windows, sizeof *c->speed);
+	w->copy.rows = copied(c->rows, c->workers * c->windows, sizeof *c->rows);
+	w->copy.delay = copied(c->delay, c->servers, sizeof *c->delay);
+	w->copy.event = copied(c->event, c->events, sizeof *c->event);
+	w->copy.scale = copied(c->scale, c->scales, sizeof *c->scale);
+	w->copy.device = c->device ? copied(c->device, c->workers, sizeof *c->device) : NULL;
+	if (!w->copy.speed || !w->copy.rows || !w->copy.delay || !w->copy.event || !w->copy.scale ||
+	    (c->device && !w->copy.device)) {
 		copy_free(&w->copy);
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	}
-	if (c->kills > 0)
-		memcpy(w->copy.kill, c->kill, c->kills * sizeof *c->kill);
+	w->job.workers = c->first_workers;
+	w->job.servers = c->first_servers;
+	w->job.heavy_limit = 0; /* as decided, nothing anew */
 	return 0;
 }
 
@@ -163,10 +173,8 @@ static double run_without(const struct adviser *v, enum advise_kind kind, const 
 		c->cost.pull = c->cost.push = c->cost.commit = c->cost.apply = 0;
 	if ((kind == ADVISE_DATA) != all_others)
 		what_without_rows(c);
-	if ((kind == ADVISE_RESTARTS) != all_others) {
-		c->kills = 0;
-		w.job.heavy_limit = 0;
-	}
+	if ((kind == ADVISE_RESTARTS) != all_others)
+		c->events = 0;
 	if ((kind == ADVISE_CHECKPOINTS) != all_others)
 		w.job.checkpoint_every = 0;
 	return advise_run(v, &w);
@@ -178,8 +186,6 @@ static int advise_add_one(struct adviser *v, enum advise_kind kind, const char *
 			  double only)
 {
 	struct advice_list *l = v->list;
-	if (isnan(seconds))
-		return 0;
 	if (GROW(l->advice, l->room, l->count + 1) != 0)
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	struct advice *a = &l->advice[l->count++];
@@ -191,14 +197,15 @@ static int advise_add_one(struct adviser *v, enum advise_kind kind, const char *
 
 static int suspect(struct adviser *v, enum advise_kind kind, const char *what)
 {
-	return advise_add_one(v, kind, what, run_without(v, kind, what, 0),
-			      run_without(v, kind, what, 1) - v->list->ideal);
+	double seconds = run_without(v, kind, what, 0);
+	return isnan(seconds) ? 0 : advise_add_one(v, kind, what, seconds,
+						   run_without(v, kind, what, 1) - v->list->ideal);
 }
 
 /* The slowest. */
 static int suspect_workers(struct adviser *v)
 {
-	for (int n = 0; n < WORKERS; n++) {
+	for (int n = 0; n < SLOWEST; n++) {
 		size_t slowest = 0;
 		char id[OPTION_ID_MAX];
 		for (size_t i = 1; i < v->copy.workers; i++)
@@ -214,18 +221,36 @@ static int suspect_workers(struct adviser *v)
 	return 0;
 }
 
+/* So many workers from by_host[i] on are on one host; how slow they are in the mean. */
+static size_t advise_on_host(const struct adviser *v, size_t i, double *slowness)
+{
+	const struct housed *h = v->by_host + i;
+	size_t on = 0;
+	*slowness = 0;
+	for (; i + on < v->copy.workers && strcmp(h[on].host, h->host) == 0; on++)
+		*slowness += v->slowness[h[on].worker];
+	*slowness /= (double)on;
+	return on;
+}
+
+/* The slowest with several workers, not all. */
 static int suspect_hosts(struct adviser *v)
 {
-	size_t workers = v->copy.workers;
-	for (size_t i = 0; i < workers; i++) {
-		const char *host = v->host[i];
-		size_t on = 0, before = 0;
-		for (size_t k = 0; host[0] && k < workers; k++) {
-			int is_on = strcmp(v->host[k], host) == 0;
-			on += (size_t)is_on;
-			before += (size_t)(is_on && k < i);
+	for (int n = 0; n < SLOWEST; n++) {
+		double most = SLOW, slowness;
+		struct housed *slowest = NULL;
+		for (size_t i = 0, on; i < v->copy.workers; i += on) {
+			struct housed *h = &v->by_host[i];
+			on = advise_on_host(v, i, &slowness);
+			if (on == 1 || on == v->copy.workers || !h->host[0] || h->is_suspect || !(slowness > most))
+				continue;
+			most = slowness;
+			slowest = h;
 		}
-		if (before == 0 && on > 1 && on < workers && suspect(v, ADVISE_HOST, host) != 0)
+		if (!slowest)
+			return 0;
+		slowest->is_suspect = 1;
+		if (suspect(v, ADVISE_HOST, slowest->host) != 0)
 			return -1;
 	}
 	return 0;
@@ -246,7 +271,7 @@ static int suspect_server(struct adviser *v)
 
 static int advise_suspects(struct adviser *v)
 {
-	if (suspect_workers(v) != 0 || suspect_hosts(v) != 0 || suspect_server(v) != 0 ||
+	if (suspect_hosts(v) != 0 || suspect_workers(v) != 0 || suspect_server(v) != 0 ||
 	    suspect(v, ADVISE_WORKERS, "") != 0 ||
 	    (v->copy.servers > 1 && suspect(v, ADVISE_SERVERS, "") != 0))
 		return -1;
@@ -258,25 +283,45 @@ static int advise_suspects(struct adviser *v)
 
 /* ---- options ---- */
 
-/* Workers that come are as fast as the median one. */
+/* So many from the beginning, and always. Those that come are as fast as the median one. */
 static int what_with_workers(const struct adviser *v, struct what *w, size_t workers)
 {
 	struct copy *c = &w->copy;
 	double *speed = realloc(c->speed, (workers + c->workers) * c->windows * sizeof *speed);
-	if (!speed) {
+	struct account_device *device =
+		c->device ? realloc(c->device, (workers + c->workers) * sizeof *device) : NULL;
+	c->speed = speed ? speed : c->speed;
+	c->device = device ? device : c->device;
+	if (!speed || (c->device && !device)) {
 		copy_free(c);
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	}
-	c->speed = speed;
-	for (size_t i = c->workers; i < workers; i++)
+	for (size_t i = c->workers; i < workers; i++) {
 		memcpy(speed + i * c->windows, v->median, c->windows * sizeof *speed);
+		if (device)
+			device[i] = device[i % c->workers];
+	}
 	size_t kept = 0;
-	for (size_t i = 0; i < c->kills; i++)
-		if (c->kill[i].worker < workers)
-			c->kill[kept++] = c->kill[i];
-	c->kills = kept;
+	for (size_t i = 0; i < c->events; i++)
+		if (c->event[i].is_server || c->event[i].node < workers)
+			c->event[kept++] = c->event[i];
+	c->events = kept;
+	c->scales = 0;
 	w->job.workers = c->workers = workers;
 	return 0;
+}
+
+/* It decides by itself, and nobody else. */
+static void what_with_solution(const struct adviser *v, struct what *w, char *solution)
+{
+	struct copy *c = &w->copy;
+	size_t kept = 0;
+	for (size_t i = 0; i < c->events; i++)
+		if (c->event[i].what != COPY_RESTART)
+			c->event[kept++] = c->event[i];
+	c->events = kept;
+	w->job.solution = solution;
+	w->job.heavy_limit = v->job->heavy_limit;
 }
 
 /* value: NULL: the number. */
@@ -288,18 +333,38 @@ static int advise_option(struct adviser *v, enum advise_kind kind, const char *v
 		snprintf(text, sizeof text, "%s", value);
 	else
 		snprintf(text, sizeof text, "%.12g", number);
+	if (kind == ADVISE_SOLUTION && strcmp(text, "antdt-dd") == 0 && !v->copy.device)
+		return advise_add_one(v, kind, text, NAN, NAN);
 	if (what_begin(v, &w) != 0 ||
 	    (kind == ADVISE_NODES && what_with_workers(v, &w, (size_t)number) != 0))
 		return -1;
 	if (kind == ADVISE_SOLUTION)
-		w.job.solution = text;
+		what_with_solution(v, &w, text);
 	else if (kind == ADVISE_SYNC)
 		w.job.sync = text;
 	else if (kind == ADVISE_BATCH)
 		w.job.batch = (uint64_t)number;
 	else if (kind == ADVISE_CHECKPOINT)
 		w.job.checkpoint_every = number;
-	return advise_add_one(v, kind, text, advise_run(v, &w), NAN);
+	double seconds = advise_run(v, &w);
+	return isnan(seconds) ? 0 : advise_add_one(v, kind, text, seconds, NAN);
+}
+
+/* The numbers that it had, one less, one more and twice as many than in the end. Of one that was not scaled the
+ * first is no option. */
+static int advise_workers(struct adviser *v)
+{
+	const struct copy *c = &v->copy;
+	size_t first = c->first_workers, last = c->scales > 0 ? (size_t)c->scale[c->scales - 1].workers : first;
+	const size_t number[] = {first, last, last - 1, last + 1, 2 * last};
+	for (size_t i = c->scales > 0 ? 0 : 2; i < sizeof number / sizeof *number; i++) {
+		int said = number[i] == 0 || number[i] > v->job->batch;
+		for (size_t k = 0; k < i && (c->scales > 0 || k >= 2); k++)
+			said |= number[k] == number[i];
+		if (!said && advise_option(v, ADVISE_NODES, NULL, (double)number[i]) != 0)
+			return -1;
+	}
+	return 0;
 }
 
 static int advise_options(struct adviser *v)
@@ -318,12 +383,10 @@ static int advise_options(struct adviser *v)
 		       {ADVISE_SOLUTION, "backup:1", 0, meet},
 		       {ADVISE_SOLUTION, "lb-bsp", 0, meet},
 		       {ADVISE_SOLUTION, "antdt-nd", 0, 1},
+		       {ADVISE_SOLUTION, "antdt-dd", 0, meet},
 		       {ADVISE_SOLUTION, "pace", 0, 1},
 		       {ADVISE_SYNC, "ssp:3", 0, at_servers},
 		       {ADVISE_SYNC, "asp", 0, at_servers},
-		       {ADVISE_NODES, NULL, workers - 1, workers > 1},
-		       {ADVISE_NODES, NULL, workers + 1, workers > 1}, /* else it is twice as many */
-		       {ADVISE_NODES, NULL, 2 * workers, 1},
 		       {ADVISE_BATCH, NULL, half, half >= workers},
 		       {ADVISE_BATCH, NULL, 2 * batch, 1},
 		       {ADVISE_CHECKPOINT, NULL, every / 2, every > 0},
@@ -331,12 +394,11 @@ static int advise_options(struct adviser *v)
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
 		int is_so = options[i].kind == ADVISE_SOLUTION &&
 			    strcmp(options[i].value, job->solution) == 0;
-		int is_more = options[i].kind == ADVISE_NODES && options[i].number > batch;
-		if (options[i].can && !is_so && !is_more &&
+		if (options[i].can && !is_so &&
 		    advise_option(v, options[i].kind, options[i].value, options[i].number) != 0)
 			return -1;
 	}
-	return 0;
+	return advise_workers(v);
 }
 
 /* ---- all ---- */
@@ -346,17 +408,32 @@ static int advise_order(const void *x, const void *y)
 	const struct advice *a = x, *b = y;
 	int option_a = a->kind >= ADVISE_SUSPECTS, option_b = b->kind >= ADVISE_SUSPECTS;
 	int nothing_a = advise_is_nothing(a), nothing_b = advise_is_nothing(b);
+	double saves_a = isnan(a->saves) ? -INFINITY : a->saves, saves_b = isnan(b->saves) ? -INFINITY : b->saves;
 	return option_a != option_b     ? option_a - option_b
 	       : nothing_a != nothing_b ? nothing_a - nothing_b
-					: (a->saves < b->saves) - (a->saves > b->saves);
+					: (saves_a < saves_b) - (saves_a > saves_b);
 }
 
-static const char *advise_host_of(const struct account *a, size_t worker)
+static int housed_order(const void *x, const void *y)
 {
-	for (size_t i = 0; i < a->nodes; i++)
-		if (advise_is_named(a->node[i].id, "w", worker))
-			return a->node[i].host;
-	return "";
+	const struct housed *a = x, *b = y;
+	int differs = strcmp(a->host, b->host);
+	return differs ? differs : (a->worker > b->worker) - (a->worker < b->worker);
+}
+
+static void advise_hosts_were(struct adviser *v)
+{
+	size_t workers = v->copy.workers;
+	for (size_t i = 0; i < workers; i++)
+		v->host[i] = "";
+	for (size_t i = 0; i < v->a->nodes; i++) {
+		long worker = copy_worker_of(&v->a->node[i]);
+		if (worker >= 0 && worker < (long)workers)
+			v->host[worker] = v->a->node[i].host;
+	}
+	for (size_t i = 0; i < workers; i++)
+		v->by_host[i] = (struct housed){v->host[i], i, 0};
+	qsort(v->by_host, workers, sizeof *v->by_host, housed_order);
 }
 
 static int advise_workers_were(struct adviser *v)
@@ -366,12 +443,12 @@ static int advise_workers_were(struct adviser *v)
 	v->median = calloc(c->windows, sizeof *v->median);
 	v->slowness = calloc(c->workers, sizeof *v->slowness);
 	v->host = calloc(c->workers, sizeof *v->host);
-	if (!v->median || !v->slowness || !v->host || !sorted) {
+	v->by_host = calloc(c->workers, sizeof *v->by_host);
+	if (!v->median || !v->slowness || !v->host || !v->by_host || !sorted) {
 		free(sorted);
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	}
-	for (size_t i = 0; i < c->workers; i++)
-		v->host[i] = advise_host_of(v->a, i);
+	advise_hosts_were(v);
 	for (size_t k = 0; k < c->windows; k++) {
 		for (size_t i = 0; i < c->workers; i++)
 			sorted[i] = c->speed[i * c->windows + k];
@@ -393,6 +470,7 @@ static int advise_all(struct adviser *v)
 	if (advise_workers_were(v) != 0 || what_begin(v, &w) != 0)
 		return -1;
 	l->real = v->copy.seconds;
+	l->left_out = v->copy.left_out;
 	l->simulated = advise_run(v, &w);
 	if (isnan(l->simulated)) {
 		struct error why = *v->err;
@@ -414,13 +492,14 @@ int advise(struct advice_list *out, const struct account *a, const struct job *j
 {
 	struct adviser v = {.a = a, .job = job, .stop = stop, .list = out, .err = err};
 	*out = (struct advice_list){.real = NAN, .simulated = NAN, .ideal = NAN};
-	if (copy_of(&v.copy, a, err) != 0)
+	if (copy_of(&v.copy, a, job, err) != 0)
 		return -1;
 	int result = advise_all(&v);
 	copy_free(&v.copy);
 	free(v.median);
 	free(v.slowness);
 	free(v.host);
+	free(v.by_host);
 	if (result != 0)
 		advise_free(out);
 	return result;
@@ -439,7 +518,7 @@ double advise_error(const struct advice_list *l)
 
 int advise_is_nothing(const struct advice *a)
 {
-	return fabs(a->saves) <= a->error;
+	return !(fabs(a->saves) > a->error);
 }
 
 int advise_is_machine(enum advise_kind kind)

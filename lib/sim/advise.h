@@ -10,6 +10,9 @@
  * tests/bench/advise-real shows); for more workers also by as much of itself as the speeds of workers
  * differ in their middle half.
  *
+ * What somebody decided stays as it was: nodes that a decision restarted are restarted again, unless SOLUTION is
+ * what changes, and how often the job was scaled, unless the number of workers is.
+ *
  * What it can't know: whether a restart would have cured a slow worker (speeds stay as they were);
  * what another batch or another way to synchronise does to the model's quality; how fast another
  * machine would be (a worker more is as fast as the median one).
@@ -46,13 +49,15 @@ extern const char *const advise_name[ADVISE_KINDS]; /* in records */
 struct advice {
 	enum advise_kind kind;
 	char what[OPTION_ID_MAX]; /* "w3", "antdt-nd", "240"; "" */
-	double saves; /* seconds that the job would have been shorter; < 0: longer */
+	double saves; /* seconds that the job would have been shorter; < 0: longer; NAN: not known, as workers have
+			 not measured their devices */
 	double error; /* by which that may be wrong */
 	double only;  /* of a suspect: that the ideal job is longer with it; else NAN */
 };
 
 struct advice_list {
 	double real, simulated; /* seconds: the job as it was */
+	double left_out;        /* seconds of training before what is simulated (copy.h) */
 	double ideal;           /* without any suspect */
 	struct advice *advice;  /* suspects, the most saved first, those that may save nothing last; then
 				   options, the same */

@@ -321,7 +321,7 @@ static int cluster_add_scale(struct sim *s, const struct record *r, struct error
 
 static int cluster_add_event(struct sim *s, const struct record *r, struct error *err)
 {
-	static const char *const kinds[] = {"kill", "join", "leave", "stop", "go-on", NULL};
+	static const char *const kinds[] = {"kill", "join", "leave", "stop", "go-on", "restart", NULL};
 	struct sim_happening h = {0};
 	const char *kind;
 	double at;
@@ -332,9 +332,8 @@ static int cluster_add_event(struct sim *s, const struct record *r, struct error
 	while (kinds[h.kind] && strcmp(kinds[h.kind], kind) != 0)
 		h.kind++;
 	if (!kinds[h.kind])
-		return error_set(err, ERROR_DATA, NULL, "kind=%.40s: kill, join, leave, stop or go-on",
-				 kind);
-	if (n->role != NODE_WORKER)
+		return error_set(err, ERROR_DATA, NULL, "kind=%.40s: kill, join, leave, stop, go-on or restart", kind);
+	if (n->role != NODE_WORKER && h.kind != HAPPENS_RESTART)
 		return error_set(err, ERROR_DATA, NULL, "id=%s: only workers come and go", n->id);
 	h.node = (uint32_t)(n - s->node);
 	return cluster_add_happening(s, &h, at, err);

@@ -52,12 +52,17 @@ static void to_monitor(struct sim *s, struct record_out *o)
 	sim_log_text(s, o->data, len);
 }
 
-void control_event(struct sim *s, const struct sim_node *n, const char *kind)
+/* is_meant: of a restart: somebody decided on it. */
+static void control_put_event(struct sim *s, const struct sim_node *n, const char *kind, int is_meant)
 {
 	to_monitor(s, RECORD("event", F("role", n->role == NODE_WORKER ? "worker" : "server"),
 			     F("id", n->id), F("kind", kind), F("life", (uint64_t)n->life),
-			     strcmp(kind, "restart") == 0 ? F("meant", 1) : F_NONE,
-			     F_SECONDS("at", SIM_EPOCH + s->now)));
+			     is_meant ? F("meant", 1) : F_NONE, F_SECONDS("at", SIM_EPOCH + s->now)));
+}
+
+void control_event(struct sim *s, const struct sim_node *n, const char *kind)
+{
+	control_put_event(s, n, kind, 0);
 }
 
 void control_report(struct sim *s, struct sim_node *n)
@@ -212,6 +217,12 @@ void control_start(struct sim *s, struct sim_node *n, const char *kind, double a
 	control_started(s, n, s->now + after);
 }
 
+static int control_is_up(const struct sim_node *n)
+{
+	return n->role == NODE_SERVER ? n->state == SIM_IDLE || n->state == SIM_OFF
+				      : n->state != SIM_STARTING && n->state != SIM_OFF;
+}
+
 /* A worker is killed and started again; a server gives its part to its next process, for which
  * pulls wait. */
 static void control_begin_restart(struct sim *s, struct sim_node *n, const char *reason)
@@ -225,24 +236,37 @@ static void control_begin_restart(struct sim *s, struct sim_node *n, const char 
 		sim_plan(s, s->now + s->cost.start_server, EVENT_START, n);
 		return;
 	}
+	control_event(s, n, "exit");
 	worker_dies(s, n);
-	control_start(s, n, "restart", 0);
+	control_put_event(s, n, "restart", 1);
+	n->state = SIM_STARTING;
+	control_started(s, n, s->now);
+}
+
+/* A server's next process is there, and then it has the part. */
+static void control_hand_over(struct sim *s, struct sim_node *n)
+{
+	control_event(s, n, "exit");
+	n->life++;
+	control_put_event(s, n, "restart", 1);
+	leading_busy(s, n, s->cost.hand_over);
+	n->state = SIM_JOINING;
+	sim_plan(s, s->now + s->cost.hand_over, EVENT_START, n);
 }
 
 void control_server_started(struct sim *s, struct sim_node *n)
 {
 	int is_new = (size_t)(n - s->node) >= s->nodes;
-	n->state = SIM_IDLE;
-	if (is_new) {
-		control_event(s, n, "ready");
-		scale_step(s);
+	if (!is_new && n->state == SIM_STARTING) {
+		control_hand_over(s, n);
 		resources_started(s, n);
 		return;
 	}
-	n->life++;
-	leading_busy(s, n, s->cost.hand_over);
-	control_event(s, n, "restart");
+	n->state = SIM_IDLE;
 	control_event(s, n, "ready");
+	if (!is_new)
+		return;
+	scale_step(s);
 	resources_started(s, n);
 }
 
@@ -252,7 +276,7 @@ const char *control_restart(struct sim *s, struct sim_node *n, int force, const 
 					    .cooldown = s->job.restart_cooldown,
 					    .limit = s->job.restart_limit};
 	const char *refused = NULL;
-	if ((n->role == NODE_WORKER && n->state == SIM_OFF) || n->state == SIM_STARTING)
+	if (!control_is_up(n))
 		refused = "not-up";
 	else if (!force)
 		refused = restart_guard_word(
@@ -401,7 +425,7 @@ static void control_starts_again(struct sim *s, struct sim_node *n)
 		n->in_a_row = 0;
 	worker_dies(s, n);
 	if (n->in_a_row++ < s->job.restarts) {
-		control_start(s, n, "start", 0);
+		control_start(s, n, "restart", 0);
 		return;
 	}
 	sim_note(s, "error", "%s has ended %llu times in a row (RESTARTS)", n->id,
@@ -444,6 +468,10 @@ void control_happens(struct sim *s, uint32_t number)
 		break;
 	case HAPPENS_GO_ON:
 		worker_goes_on(s, n);
+		break;
+	case HAPPENS_RESTART:
+		if (sim_has(s, n))
+			control_restart(s, n, 1, "asked for");
 		break;
 	case HAPPENS_SCALE:
 		if (scale_want(s, h->workers, h->servers > 0 ? h->servers : s->job.servers, "asked for") != 0)

@@ -6,6 +6,8 @@
 #include "base/number.h"
 #include "base/reals.h"
 #include "job/kind.h"
+#include "meter/device.h"
+#include "record/drag.h"
 #include "solve/options.h"
 
 #include <math.h>
@@ -14,6 +16,7 @@
 #include <string.h>
 
 #define WINDOWS 400 /* at most */
+#define CELLS 1e7   /* windows of all workers together, at most */
 #define NODES_MAX 1000000
 #define SAME 0.01   /* a speed that differs by less is the same */
 
@@ -70,43 +73,170 @@ static double means_of(const struct means *m)
 	return m->count > 0 ? m->sum / m->count : NAN;
 }
 
-/* The least wait for a batch of any worker, over all windows. */
-static double copy_barrier(const struct copy *c, const struct account *a, double begin,
-			   struct account_point *did)
+/* ---- time ---- */
+
+/* Seconds of training, and when they were. */
+struct copy_span {
+	double from, to; /* of the log */
+	double before;   /* seconds of all spans before it */
+};
+
+struct copy_clock {
+	struct copy_span *span;
+	size_t count, room;
+	double begin; /* seconds that are left out */
+};
+
+static int copy_add_span(struct copy_clock *c, double from, double to)
 {
-	struct means least = {0};
+	if (!(to > from))
+		return 0;
+	if (GROW(c->span, c->room, c->count + 1) != 0)
+		return -1;
+	const struct copy_span *last = c->count > 0 ? &c->span[c->count - 1] : NULL;
+	c->span[c->count++] = (struct copy_span){from, to, last ? last->before + (last->to - last->from) : 0};
+	return 0;
+}
+
+/* Training, without what stood still. */
+static int copy_clock_of(struct copy_clock *c, const struct account *a)
+{
+	size_t mark = 0;
+	for (size_t i = 0; i < a->phase_spans.count; i++) {
+		const struct account_span *p = &a->phase_spans.span[i];
+		double from = p->from;
+		if (!account_is_training(a, p->what))
+			continue;
+		for (; mark < a->marks && a->mark[mark].at < p->to; mark++) {
+			const struct account_mark *m = &a->mark[mark];
+			double end = m->at + m->seconds;
+			if (m->kind != ACCOUNT_STOOD || !(end > from))
+				continue;
+			if (copy_add_span(c, from, m->at) != 0)
+				return -1;
+			from = end;
+		}
+		if (copy_add_span(c, from, p->to) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Seconds of training until then. */
+static double copy_trained(const struct copy_clock *c, double at)
+{
+	size_t low = 0, high = c->count;
+	while (low < high) { /* the first span that begins behind it */
+		size_t middle = low + (high - low) / 2;
+		if (c->span[middle].from <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	const struct copy_span *s = low > 0 ? &c->span[low - 1] : NULL;
+	return (s ? s->before + fmin(at, s->to) - s->from : 0) - c->begin;
+}
+
+/* When that was. */
+static double copy_when(const struct copy_clock *c, double trained)
+{
+	size_t low = 0, high = c->count;
+	trained += c->begin;
+	while (low < high) { /* the first span that begins later */
+		size_t middle = low + (high - low) / 2;
+		if (c->span[middle].before <= trained)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 ? c->span[low - 1].from + (trained - c->span[low - 1].before) : 0;
+}
+
+static double copy_edge(const struct copy *c, const struct copy_clock *clock, size_t window)
+{
+	return copy_when(clock, c->length * (double)window);
+}
+
+/* ---- costs, of all that was trained ---- */
+
+/* Whether a server that was handed over, or a checkpoint, held up all workers in a window: then they waited for
+ * more than the commit. */
+static void copy_held_up(const struct copy *c, const struct account *a, const struct copy_clock *clock, char *held)
+{
+	for (size_t i = 0; i < a->marks; i++) {
+		const struct account_mark *m = &a->mark[i];
+		int is_server = m->kind == ACCOUNT_RESTART && m->node != ACCOUNT_NOBODY &&
+				account_is_server(&a->node[m->node]);
+		double from = copy_trained(clock, m->at) / c->length;
+		double to = copy_trained(clock, m->at + fmax(m->seconds, 0)) / c->length + 1; /* its batch ends */
+		for (double k = floor(fmax(from, 0));
+		     (is_server || m->kind == ACCOUNT_CHECKPOINT) && k <= to && k < (double)c->windows; k++)
+			held[(size_t)k] = 1;
+	}
+}
+
+/* The least wait for a batch of any worker, over all windows. */
+static double copy_barrier(const struct copy *c, const struct account *a, const struct copy_clock *clock,
+			   struct account_point *did, char *held)
+{
+	struct means least = {0}, all = {0};
+	copy_held_up(c, a, clock, held);
 	for (size_t k = 0; k < c->windows; k++) {
-		double from = begin + c->length * (double)k, batches = 0;
+		double from = copy_edge(c, clock, k), to = copy_edge(c, clock, k + 1), batches = 0;
 		size_t count = 0;
 		for (size_t n = 0; n < a->nodes; n++)
 			if (account_is_worker(&a->node[n])) {
-				did[count] = account_between(&a->node[n], from, from + c->length);
+				did[count] = account_between(&a->node[n], from, to);
 				batches += did[count++].batches;
 			}
-		means_add(&least, cost_barrier(did, count), batches);
+		double barrier = cost_barrier(did, count);
+		means_add(&all, barrier, batches);
+		means_add(&least, barrier, held[k] ? 0 : batches);
 	}
-	return means_of(&least);
+	return means_of(least.count > 0 ? &least : &all);
 }
 
-static void copy_starts(const struct account *a, struct copy_cost *out)
+/* Of the workers that were there at the beginning. */
+static void copy_first_starts(const struct copy *c, const struct account *a, struct copy_cost *out)
 {
-	struct means again = {0};
 	double least = INFINITY, most = -INFINITY, workers = 0;
 	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
-		for (size_t k = 0; account_is_worker(n) && k < n->spans.count; k++) {
+		long worker = copy_worker_of(n);
+		if (worker < 0 || worker >= (long)c->first_workers)
+			continue;
+		for (size_t k = 0; k < n->spans.count; k++) {
 			const struct account_span *s = &n->spans.span[k];
-			if (s->what == ACCOUNT_AGAIN)
-				means_add(&again, s->to - s->from, 1);
 			if (s->what != ACCOUNT_STARTING)
 				continue;
 			least = fmin(least, s->to - s->from);
 			most = fmax(most, s->to - s->from);
 			workers++;
+			break;
 		}
 	}
-	out->start = again.count > 0 ? means_of(&again) : workers > 0 ? least : NAN;
+	out->start = workers > 0 ? least : NAN;
 	out->stagger = workers > 1 ? (most - least) / (workers - 1) : NAN;
+}
+
+static void copy_starts(struct copy *c, const struct account *a)
+{
+	struct means worker = {0}, server = {0}, hand_over = {0};
+	for (size_t i = 0; i < a->marks; i++) {
+		const struct account_mark *m = &a->mark[i];
+		if (m->kind != ACCOUNT_RESTART || m->node == ACCOUNT_NOBODY)
+			continue;
+		if (account_is_worker(&a->node[m->node]))
+			means_add(&worker, m->seconds, 1);
+		else if (strcmp(m->what, "kill-restart") == 0) {
+			means_add(&server, m->seconds - m->down, 1);
+			means_add(&hand_over, m->down, 1);
+		}
+	}
+	copy_first_starts(c, a, &c->cost);
+	c->cost.start = worker.count > 0 ? means_of(&worker) : c->cost.start;
+	c->cost.start_server = means_of(&server);
+	c->cost.hand_over = means_of(&hand_over);
 }
 
 static void copy_checkpoints(const struct account *a, struct copy_cost *out)
@@ -129,8 +259,7 @@ static long copy_number_of(const char *id, const char *prefix)
 		       ? (long)number : -1;
 }
 
-/* The number of worker w3, of server ps1; -1: it is none, or has another name. */
-static long copy_worker_of(const struct account_node *n)
+long copy_worker_of(const struct account_node *n)
 {
 	return account_is_worker(n) ? copy_number_of(n->id, "w") : -1;
 }
@@ -140,44 +269,134 @@ static long copy_server_of(const struct account_node *n)
 	return account_is_server(n) ? copy_number_of(n->id, "ps") : -1;
 }
 
-static double copy_begin(const struct account *a)
+/* The workers and servers at the beginning, and most of them. A log may say anything, and each costs memory:
+ * who is not named in it was not there. */
+static int copy_count(struct copy *c, const struct account *a, const struct job *job, struct error *err)
 {
-	for (size_t i = 0; i < a->phase_spans.count; i++)
-		if (account_is_training(a, a->phase_spans.span[i].what))
-			return a->phase_spans.span[i].from;
-	return a->first_at;
+	size_t named = 0;
+	c->first_workers = (size_t)job->workers;
+	c->first_servers = job_kind(job)->holds == HOLD_SERVERS ? (size_t)job->servers : 0;
+	for (size_t i = 0; i < a->nodes; i++)
+		named += copy_worker_of(&a->node[i]) >= 0 || copy_server_of(&a->node[i]) >= 0;
+	c->workers = c->first_workers;
+	c->servers = c->first_servers;
+	for (size_t i = 0; i < c->scales; i++) {
+		const struct copy_scale *s = &c->scale[i];
+		if (s->workers > named || s->servers > named)
+			return error_set(err, ERROR_UNAVAILABLE, NULL,
+					 "this job can't be simulated: the log says that it was scaled to %llu workers "
+					 "and %llu servers, and names %zu nodes", (unsigned long long)s->workers,
+					 (unsigned long long)s->servers, named);
+		c->workers = s->workers > c->workers ? (size_t)s->workers : c->workers;
+		c->servers = s->servers > c->servers ? (size_t)s->servers : c->servers;
+	}
+	for (size_t i = 0; i < a->nodes; i++) {
+		const struct account_node *n = &a->node[i];
+		if (n->points > 1 && (copy_worker_of(n) >= (long)c->workers || copy_server_of(n) >= (long)c->servers))
+			return error_set(err, ERROR_UNAVAILABLE, NULL,
+					 "this job can't be simulated: the log has batches of %s, and the job %zu workers "
+					 "and %zu servers", n->id, c->workers, c->servers);
+	}
+	return 0;
 }
 
-static void copy_count(struct copy *c, const struct account *a, double begin)
+/* How the number of nodes has changed. */
+static int copy_scales(struct copy *c, const struct account *a, const struct copy_clock *clock)
 {
+	struct means pending = {0};
+	struct record r;
+	for (size_t i = 0; i < a->turns; i++) {
+		const char *line = a->turn[i].line;
+		uint64_t workers, servers = 0, before = 0;
+		double seconds = 0;
+		if (record_parse(&r, line, strcspn(line, "\n"), NULL) != 0 || !record_is(&r, "scaled") ||
+		    record_get(&r, "failed") || record_u64(&r, "workers", 1, UINT64_MAX, &workers, NULL) != 0 ||
+		    record_u64_opt(&r, "servers", 0, UINT64_MAX, &servers, NULL) != 0 ||
+		    record_u64_opt(&r, "from-workers", 1, UINT64_MAX, &before, NULL) != 0 ||
+		    record_real_opt(&r, "seconds", 0, 1e300, &seconds, NULL) != 0)
+			continue;
+		if (GROW(c->scale, c->scale_room, c->scales + 1) != 0)
+			return -1;
+		c->scale[c->scales++] = (struct copy_scale){
+			copy_trained(clock, a->turn[i].at - seconds), workers, servers};
+		if (workers > before)
+			means_add(&pending, seconds, 1);
+	}
+	c->cost.pending = means_of(&pending);
+	return 0;
+}
+
+/* What was before the copy begins. */
+static void copy_begin(struct copy *c)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < c->scales; i++) {
+		if (c->scale[i].at >= 0) {
+			c->scale[kept++] = c->scale[i];
+			continue;
+		}
+		c->first_workers = (size_t)c->scale[i].workers;
+		c->first_servers = (size_t)c->scale[i].servers;
+	}
+	c->scales = kept;
+}
+
+/* Samples that count, by then. */
+static double copy_samples(const struct account *a, double at)
+{
+	double samples = 0;
+	for (size_t i = 0; i < a->rows && a->row[i].at <= at; i++)
+		samples = a->row[i].samples;
+	return samples;
+}
+
+/* Which part of the training it is, in which windows. */
+static void copy_windows(struct copy *c, const struct account *a, struct copy_clock *clock)
+{
+	double batches = 0, last = 0;
 	size_t points = 1;
 	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
-		if (copy_server_of(n) >= (long)c->servers)
-			c->servers = (size_t)copy_server_of(n) + 1;
 		if (copy_worker_of(n) < 0 || n->points < 2)
 			continue;
-		if (copy_worker_of(n) >= (long)c->workers)
-			c->workers = (size_t)copy_worker_of(n) + 1;
 		points = n->points > points ? n->points : points;
-		c->seconds = fmax(c->seconds, n->point[n->points - 1].at - begin);
+		batches += n->point[n->points - 1].batches - n->point[0].batches;
+		last = fmax(last, n->point[n->points - 1].at);
 	}
+	c->seconds = copy_trained(clock, last);
+	c->left_out = batches > COPY_BATCHES ? c->seconds * (1 - COPY_BATCHES / batches) : 0;
+	c->seconds -= c->left_out;
+	clock->begin = c->left_out;
+	c->samples = a->rows > 0 ? (uint64_t)fmax(a->row[a->rows - 1].samples -
+						  (c->left_out > 0 ? copy_samples(a, copy_when(clock, 0)) : 0), 0) : 0;
 	c->windows = points < WINDOWS ? points : WINDOWS;
+	if (CELLS / (double)c->workers < (double)c->windows)
+		c->windows = (size_t)fmax(CELLS / (double)c->workers, 1);
 	c->length = c->seconds / (double)c->windows;
 }
 
-static void copy_worker(struct copy *c, const struct account_node *n, double begin)
+/* How fast it was then, besides its device's launches. */
+static double copy_speed(const struct account_point *did, const struct account_device *d, double push)
 {
-	double *speed = c->speed + (size_t)copy_worker_of(n) * c->windows;
-	double *rows = c->rows + (size_t)copy_worker_of(n) * c->windows;
+	double seconds = did->time - did->batches * push;
+	if (!(did->samples > 0) || !(seconds > 0))
+		return 0;
+	if (!d)
+		return did->samples / seconds;
+	double least = fmax(did->samples / did->steps, (double)d->saturation);
+	double computing = seconds - did->steps * d->launch;
+	return computing > 0 ? did->steps * least / computing : d->speed;
+}
+
+static void copy_worker(struct copy *c, const struct account_node *n, const struct copy_clock *clock)
+{
+	size_t worker = (size_t)copy_worker_of(n);
+	double *speed = c->speed + worker * c->windows, *rows = c->rows + worker * c->windows;
 	double push = c->cost.push > 0 ? c->cost.push : 0, now = 0;
 	for (size_t k = 0; k < c->windows; k++) {
-		double from = begin + c->length * (double)k;
-		struct account_point did = account_between(n, from, from + c->length);
-		double seconds = did.time - did.batches * push;
-		if (did.samples > 0 && seconds > 0)
-			speed[k] = did.samples / seconds;
-		else if (k > 0)
+		struct account_point did = account_between(n, copy_edge(c, clock, k), copy_edge(c, clock, k + 1));
+		speed[k] = copy_speed(&did, c->device ? &c->device[worker] : NULL, push);
+		if (!(speed[k] > 0) && k > 0)
 			speed[k] = speed[k - 1];
 		rows[k] = did.samples > 0 ? account_rows(&did) / did.samples : 0;
 		if (!(now > 0) && speed[k] > 0) /* before its first batch, too */
@@ -185,6 +404,32 @@ static void copy_worker(struct copy *c, const struct account_node *n, double beg
 				speed[i] = speed[k];
 		now = speed[k];
 	}
+}
+
+/* Each worker that has trained must have measured it; who has not is like the one before. */
+static int copy_devices(struct copy *c, const struct account *a)
+{
+	struct account_device *device = calloc(c->workers, sizeof *device);
+	const struct account_device *any = NULL;
+	int all = 1;
+	if (!device)
+		return -1;
+	for (size_t i = 0; i < a->nodes && all; i++) {
+		const struct account_node *n = &a->node[i];
+		if (copy_worker_of(n) < 0 || copy_worker_of(n) >= (long)c->workers || n->points < 2)
+			continue;
+		all = n->device.speed > 0;
+		device[copy_worker_of(n)] = n->device;
+		any = &n->device;
+	}
+	for (size_t i = 0; i < c->workers && any; i++)
+		if (!(device[i].speed > 0))
+			device[i] = i > 0 ? device[i - 1] : *any;
+	if (all && any)
+		c->device = device;
+	else
+		free(device);
+	return 0;
 }
 
 static void copy_comm(struct copy *c, const struct account *a)
@@ -200,19 +445,20 @@ static void copy_comm(struct copy *c, const struct account *a)
 	c->cost.pull = c->cost.push = means_of(&comm) / 2;
 }
 
-/* Returns how long the slowest takes. */
+/* Returns how long the slowest takes for a unit. Each of its pushes costs a part of that. */
 static double copy_servers(struct copy *c, const struct account *a, double *sorted)
 {
 	size_t known = 0;
-	double most = 0;
+	double most = 0, units = 0, pushes = 0;
 	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
-		if (copy_server_of(n) < 0 || n->points < 2)
+		const struct account_point *q = n->point, *p = n->points > 1 ? &q[n->points - 1] : q;
+		double batches = n->points > 1 ? p->batches - q->batches : 0;
+		double each = batches > 0 ? (p->time - q->time) / batches : NAN;
+		pushes += copy_worker_of(n) >= 0 ? batches : 0;
+		if (copy_server_of(n) < 0 || !(each >= 0) || !isfinite(each))
 			continue;
-		const struct account_point *p = &n->point[n->points - 1], *q = &n->point[0];
-		double each = (p->time - q->time) / (p->batches - q->batches);
-		if (!(each >= 0) || !isfinite(each))
-			continue;
+		units = fmax(units, batches);
 		c->delay[copy_server_of(n)] = each;
 		most = fmax(most, each);
 		sorted[known++] = each;
@@ -220,24 +466,64 @@ static double copy_servers(struct copy *c, const struct account *a, double *sort
 	if (known == 0)
 		return 0;
 	reals_sort(sorted, known);
-	c->cost.apply = sorted[(known - 1) / 2];
+	double median = sorted[(known - 1) / 2];
 	for (size_t i = 0; i < c->servers; i++)
-		c->delay[i] = fmax(c->delay[i] - c->cost.apply, 0);
+		c->delay[i] = fmax(c->delay[i] - median, 0);
+	c->cost.apply = pushes > 0 ? median * units / pushes : median;
 	return most;
 }
 
-static int copy_kills(struct copy *c, const struct account *a, double begin)
+static int copy_add_event(struct copy *c, double at, enum copy_what what, const struct account_node *n)
+{
+	int is_server = copy_server_of(n) >= 0;
+	long node = is_server ? copy_server_of(n) : copy_worker_of(n);
+	if (at < 0 || node < 0 || node >= (long)(is_server ? c->servers : c->workers)) /* it never trained */
+		return 0;
+	if (GROW(c->event, c->event_room, c->events + 1) != 0)
+		return -1;
+	c->event[c->events++] = (struct copy_event){at, what, is_server, (size_t)node};
+	return 0;
+}
+
+/* Whether the last change of their number has it. */
+static int copy_is_kept(const struct copy *c, const struct account_node *n)
+{
+	uint64_t workers = c->scales > 0 ? c->scale[c->scales - 1].workers : c->first_workers;
+	return copy_worker_of(n) < (long)workers;
+}
+
+/* From then on it was no more: NAN if it was. */
+static double copy_left(const struct copy *c, const struct account_node *n, const struct copy_clock *clock)
+{
+	const struct account_spans *s = &n->spans;
+	double end = copy_when(clock, c->seconds - c->length);
+	size_t last = s->count;
+	while (last > 0 && s->span[last - 1].from >= end) /* the job is ending */
+		last--;
+	if (last == 0 || s->span[last - 1].what == ACCOUNT_UP || s->span[last - 1].to < end)
+		return NAN;
+	while (last > 1 && s->span[last - 2].what != ACCOUNT_UP)
+		last--;
+	return copy_trained(clock, s->span[last - 1].from);
+}
+
+static int copy_events(struct copy *c, const struct account *a, const struct copy_clock *clock)
 {
 	for (size_t i = 0; i < a->marks; i++) {
 		const struct account_mark *m = &a->mark[i];
 		const struct account_node *n = m->node == ACCOUNT_NOBODY ? NULL : &a->node[m->node];
-		long worker = n ? copy_worker_of(n) : -1; /* one beyond c->workers never trained */
-		if (m->kind != ACCOUNT_RESTART || m->reason || worker < 0 || worker >= (long)c->workers)
+		int decided = strcmp(m->what, "kill-restart") == 0;
+		if (m->kind != ACCOUNT_RESTART || !n || (copy_server_of(n) >= 0 && !decided))
 			continue;
-		if (GROW(c->kill, c->kill_room, c->kills + 1) != 0)
+		if (copy_add_event(c, copy_trained(clock, m->at), decided ? COPY_RESTART : COPY_KILL, n) != 0)
 			return -1;
-		c->kill[c->kills++] = (struct copy_kill){
-			(size_t)worker, fmax(m->at - fmax(m->seconds, 0) - begin, 0)};
+	}
+	for (size_t i = 0; i < a->nodes; i++) {
+		const struct account_node *n = &a->node[i];
+		double left = copy_worker_of(n) >= 0 && n->points > 1 && copy_is_kept(c, n)
+				      ? copy_left(c, n, clock) : NAN;
+		if (!isnan(left) && copy_add_event(c, left, COPY_LEAVE, n) != 0)
+			return -1;
 	}
 	return 0;
 }
@@ -257,42 +543,62 @@ static void copy_fill(struct copy *c, double *sorted)
 	}
 }
 
-static int copy_measure(struct copy *c, const struct account *a, double begin)
+static int copy_measure(struct copy *c, const struct account *a, const struct copy_clock *clock)
 {
 	struct account_point *did = calloc(a->nodes + 1, sizeof *did);
 	double *sorted = calloc(a->nodes + c->workers + 1, sizeof *sorted);
+	char *held = calloc(c->windows, 1);
 	c->speed = calloc(c->workers * c->windows, sizeof *c->speed);
 	c->rows = calloc(c->workers * c->windows, sizeof *c->rows);
 	c->delay = calloc(c->servers + 1, sizeof *c->delay);
-	int result = did && sorted && c->speed && c->rows && c->delay ? copy_kills(c, a, begin) : -1;
+	int result = did && sorted && held && c->speed && c->rows && c->delay && copy_devices(c, a) == 0
+			     ? copy_events(c, a, clock) : -1;
 	if (result == 0) {
 		copy_comm(c, a);
 		for (size_t i = 0; i < a->nodes; i++)
 			if (copy_worker_of(&a->node[i]) >= 0 && a->node[i].points > 1)
-				copy_worker(c, &a->node[i], begin);
+				copy_worker(c, &a->node[i], clock);
 		copy_fill(c, sorted);
 		double slowest = copy_servers(c, a, sorted);
-		c->cost.commit = fmax(copy_barrier(c, a, begin, did) - slowest, 0);
-		copy_starts(a, &c->cost);
+		c->cost.commit = fmax(copy_barrier(c, a, clock, did, held) - slowest, 0);
+		copy_starts(c, a);
 		copy_checkpoints(a, &c->cost);
+		if (!isnan(c->cost.pending))
+			c->cost.pending = fmax(c->cost.pending - c->cost.start, 0);
+		if (c->left_out > 0)
+			c->cost.stagger = 0;
 	}
 	free(did);
 	free(sorted);
+	free(held);
 	return result;
 }
 
-int copy_of(struct copy *out, const struct account *a, struct error *err)
+static int copy_make(struct copy *c, const struct account *a, const struct job *job, struct copy_clock *clock,
+		    struct error *err)
 {
-	double begin = copy_begin(a);
-	*out = (struct copy){.cost = {NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
-	copy_count(out, a, begin);
-	if (out->workers == 0 || !(out->length > 0))
+	if (copy_clock_of(clock, a) != 0 || copy_scales(c, a, clock) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	if (copy_count(c, a, job, err) != 0)
+		return -1;
+	copy_windows(c, a, clock);
+	if (!(c->length > 0))
 		return error_set(err, ERROR_NEGATIVE, NULL, "the log has no measured batches of workers");
-	out->samples = a->rows > 0 ? (uint64_t)a->row[a->rows - 1].samples : 0;
-	if (copy_measure(out, a, begin) == 0)
-		return 0;
-	copy_free(out);
-	return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; i < c->scales; i++)
+		c->scale[i].at -= c->left_out;
+	copy_begin(c);
+	return copy_measure(c, a, clock) == 0 ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+}
+
+int copy_of(struct copy *out, const struct account *a, const struct job *job, struct error *err)
+{
+	struct copy_clock clock = {0};
+	*out = (struct copy){.cost = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
+	int result = copy_make(out, a, job, &clock, err);
+	free(clock.span);
+	if (result != 0)
+		copy_free(out);
+	return result;
 }
 
 void copy_free(struct copy *c)
@@ -300,7 +606,9 @@ void copy_free(struct copy *c)
 	free(c->speed);
 	free(c->rows);
 	free(c->delay);
-	free(c->kill);
+	free(c->device);
+	free(c->event);
+	free(c->scale);
 	*c = (struct copy){0};
 }
 
@@ -320,7 +628,8 @@ static int copy_put_costs(const struct copy_cost *c, copy_put_fn *put, void *arg
 		double value;
 	} costs[] = {{"pull", c->pull},   {"push", c->push},   {"commit", c->commit},
 		     {"apply", c->apply}, {"start", c->start}, {"stagger", c->stagger},
-		     {"save", c->save}};
+		     {"save", c->save},   {"start-server", c->start_server},
+		     {"hand-over", c->hand_over}, {"pending", c->pending}};
 	for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
 		if (isfinite(costs[i].value))
 			record_add_seconds(o, costs[i].key, costs[i].value);
@@ -331,25 +640,57 @@ static int copy_put_worker(const struct copy *c, size_t worker, copy_put_fn *put
 		      struct error *err)
 {
 	const double *speed = c->speed + worker * c->windows;
+	const struct account_device *device = c->device ? &c->device[worker] : NULL;
+	struct drag d = {0};
 	char id[OPTION_ID_MAX];
-	double last = 0;
+	if (device) {
+		d.launch = fmin(device->launch, DRAG_SECONDS_MAX);
+		d.saturation = device->saturation < DRAG_SAMPLES_MAX ? device->saturation : DRAG_SAMPLES_MAX;
+		d.memory = (uint64_t)ceil(fmin((double)device->max / DEVICE_MEMORY_PART, (double)DRAG_SAMPLES_MAX));
+		snprintf(d.type, sizeof d.type, "%.*s", (int)sizeof d.type - 1, device->type);
+	}
 	snprintf(id, sizeof id, "w%zu", worker);
 	for (size_t k = 0; k < c->windows; k++) {
-		if (fabs(speed[k] - last) <= SAME * last)
+		if (fabs(speed[k] - d.speed) <= SAME * d.speed)
 			continue;
-		if (copy_put_line(RECORD("node", F("id", (const char *)id),
-					 F_SECONDS("at", (double)k * c->length),
-					 F_BRIEF("speed", speed[k])), put, arg, err) != 0)
+		d.speed = speed[k];
+		struct record_out *o = RECORD("node", F("id", (const char *)id), F_SECONDS("at", (double)k * c->length));
+		drag_add(o, &d);
+		if (copy_put_line(o, put, arg, err) != 0)
 			return -1;
-		last = speed[k];
 	}
 	return 0;
 }
 
-int copy_put(const struct copy *c, copy_put_fn *put, void *arg, struct error *err)
+static int copy_put_event(const struct copy_event *e, copy_put_fn *put, void *arg, struct error *err)
+{
+	static const char *const kind[] = {
+		[COPY_KILL] = "kill", [COPY_RESTART] = "restart", [COPY_LEAVE] = "leave"};
+	char id[OPTION_ID_MAX];
+	snprintf(id, sizeof id, "%s%zu", e->is_server ? "ps" : "w", e->node);
+	return copy_put_line(RECORD("event", F("kind", kind[e->what]), F("id", (const char *)id),
+				    F_SECONDS("at", e->at)), put, arg, err);
+}
+
+static int copy_put_job(const struct copy *c, const struct job *job, uint64_t samples, uint64_t hosts,
+			copy_put_fn *put, void *arg, struct error *err)
+{
+	struct record_out *o = RECORD_BARE("job");
+	copy_job(o, job, samples, hosts);
+	if (c->scales > 0)
+		record_add_u64(o, "most-workers", c->workers);
+	if (c->scales > 0 && c->servers > 0)
+		record_add_u64(o, "most-servers", c->servers);
+	return copy_put_line(o, put, arg, err);
+}
+
+int copy_put(const struct copy *c, const struct job *job, uint64_t samples, uint64_t hosts, copy_put_fn *put,
+	     void *arg, struct error *err)
 {
 	char id[OPTION_ID_MAX];
-	int result = copy_put_costs(&c->cost, put, arg, err);
+	int result = copy_put_job(c, job, samples, hosts, put, arg, err);
+	if (result == 0)
+		result = copy_put_costs(&c->cost, put, arg, err);
 	for (size_t i = 0; result == 0 && i < c->workers; i++)
 		result = copy_put_worker(c, i, put, arg, err);
 	for (size_t i = 0; result == 0 && i < c->servers; i++) {
@@ -358,10 +699,11 @@ int copy_put(const struct copy *c, copy_put_fn *put, void *arg, struct error *er
 			result = copy_put_line(RECORD("node", F("id", (const char *)id),
 						      F_BRIEF("delay", c->delay[i])), put, arg, err);
 	}
-	for (size_t i = 0; result == 0 && i < c->kills; i++) {
-		snprintf(id, sizeof id, "w%zu", c->kill[i].worker);
-		result = copy_put_line(RECORD("event", F("kind", "kill"), F("id", (const char *)id),
-					      F_SECONDS("at", c->kill[i].at)), put, arg, err);
-	}
+	for (size_t i = 0; result == 0 && i < c->events; i++)
+		result = copy_put_event(&c->event[i], put, arg, err);
+	for (size_t i = 0; result == 0 && i < c->scales; i++)
+		result = copy_put_line(RECORD("scale", F("workers", c->scale[i].workers),
+					      c->scale[i].servers > 0 ? F("servers", c->scale[i].servers) : F_NONE,
+					      F_SECONDS("at", c->scale[i].at)), put, arg, err);
 	return result;
 }

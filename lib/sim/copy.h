@@ -2,14 +2,17 @@
  * copy: a real job as a cluster that sim.h reads: what its job file says, and, from its log, what
  * its steps cost and how fast its nodes were when.
  *
- * From a log.  The time of training is cut into windows of equal length.  In each, a worker's speed
- * is the samples that it computed over the seconds of its batches without their push; in a window
- * without a batch it is that of the window before.  Of a batch's communication half is the pull and
- * half the push.  Applying costs what the median server takes; a slower one is delayed by the rest.
- * A commit costs what the worker that waits least waits for a batch, without the slowest server
- * (account/cost.h: the barrier).  A start costs the mean time of a worker that started again until
- * it was ready (if none did: of the first that was ready); at the beginning workers follow one
- * another, `stagger` apart.  A checkpoint costs its mean stall.
+ * From a log.  Only training counts: what lies between two runs, goes back to a checkpoint or stands still is
+ * left out.  Of a job with more than COPY_BATCHES batches only the end is copied, about so many.  The time is cut
+ * into windows of equal length.  In each, a worker's speed is the samples that it computed over the seconds of its
+ * batches without their push; in a window without a batch it is that of the window before.  Where all workers
+ * have measured their devices, it is the speed with which a device of such a launch and saturation takes so long.
+ * Of a batch's communication half is the pull and half the push.  Applying costs what the median server takes; a
+ * slower one is delayed by the rest.  A commit costs what the worker that waits least waits for a batch, without the
+ * slowest server (account/cost.h: the barrier), where no server was handed over and no checkpoint begun.  A start
+ * costs the mean time from a worker's end until the next one is ready (if none ended: of the first that was ready);
+ * at the beginning workers follow one another, `stagger` apart.  A checkpoint costs its mean stall.  Nodes end, are
+ * restarted by a decision, leave, and are more or fewer, when they were in the job.
  */
 #ifndef PACELINE_SIM_COPY_H
 #define PACELINE_SIM_COPY_H
@@ -22,38 +25,65 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define COPY_BATCHES 1e6 /* of all workers: at most so many are simulated, about */
+
 struct copy_cost {
-	double pull, push, commit, apply, start, stagger, save; /* seconds; NAN: not known */
+	double pull, push, commit, apply, start, stagger, save, start_server, hand_over,
+		pending; /* seconds; NAN: not known */
 };
 
-struct copy_kill {
-	size_t worker;
+enum copy_what {
+	COPY_KILL,    /* an end that nobody meant */
+	COPY_RESTART, /* somebody decided on it */
+	COPY_LEAVE    /* it did not come back */
+};
+
+struct copy_event {
 	double at;
+	enum copy_what what;
+	int is_server;
+	size_t node;
 };
 
-/* All times from when workers were first started. */
+/* So many nodes from then on. */
+struct copy_scale {
+	double at;
+	uint64_t workers, servers;
+};
+
+/* All times from when workers were first started, in seconds of training. */
 struct copy {
-	size_t workers, servers, windows;
+	size_t workers, servers; /* most that it had at once */
+	size_t first_workers, first_servers; /* at the beginning */
+	size_t windows;
 	double length;  /* of a window */
 	double seconds; /* of training, to the last batch that the log has */
+	double left_out; /* seconds of training before that */
 	uint64_t samples; /* trained by then */
 	double *speed;  /* of each worker in each window: the worker's are together; samples a second */
 	double *rows;   /* the same: seconds that it waited for rows, a sample */
 	double *delay;  /* of each server, seconds for a batch */
-	struct copy_kill *kill; /* ends that nobody meant */
-	size_t kills, kill_room;
+	struct account_device *device; /* of each worker; NULL: not all have measured theirs */
+	struct copy_event *event;
+	size_t events, event_room;
+	struct copy_scale *scale;
+	size_t scales, scale_room;
 	struct copy_cost cost;
 };
 
 /* The `job` record; samples: rows of DATA. */
 void copy_job(struct record_out *o, const struct job *job, uint64_t samples, uint64_t hosts);
 
-/* ERROR_NEGATIVE: the log has no batches of workers w0, w1, ... */
-int copy_of(struct copy *out, const struct account *a, struct error *err);
+/* ERROR_NEGATIVE: the log has no batches of workers w0, w1, ...  ERROR_UNAVAILABLE: it has nodes that this job
+ * can't have had. */
+int copy_of(struct copy *out, const struct account *a, const struct job *job, struct error *err);
 void copy_free(struct copy *c);
+/* The number of worker w3; -1: it is none, or has another name. */
+long copy_worker_of(const struct account_node *n);
 
-/* All records but the job, each with its newline; -1 ends it. */
+/* All records, each with its newline; -1 ends it.  job: with the workers and servers of its beginning. */
 typedef int copy_put_fn(const char *line, size_t len, void *arg, struct error *err);
-int copy_put(const struct copy *c, copy_put_fn *put, void *arg, struct error *err);
+int copy_put(const struct copy *c, const struct job *job, uint64_t samples, uint64_t hosts, copy_put_fn *put,
+	     void *arg, struct error *err);
 
 #endif

@@ -199,6 +199,7 @@ static void leading_cut(struct sim *s, const struct gate_effect *e)
 		gate_saved(s->gate);
 		return;
 	}
+	sim_log(s, RECORD("checkpoint", F("iteration", gate_iteration(s->gate)), F_SECONDS("stall", s->cost.save)));
 	for (size_t i = s->workers; i < s->nodes; i++)
 		leading_busy(s, &s->node[i], s->cost.save);
 	sim_plan(s, s->now + s->cost.save, EVENT_SAVED, NULL);

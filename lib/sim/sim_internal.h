@@ -60,7 +60,15 @@ struct sim_line {
 	double busy_until; /* with what was asked for so far; not a worker's, which asks for one thing at a time */
 };
 
-enum sim_happens { HAPPENS_KILL, HAPPENS_JOIN, HAPPENS_LEAVE, HAPPENS_STOP, HAPPENS_GO_ON, HAPPENS_SCALE };
+enum sim_happens {
+	HAPPENS_KILL,
+	HAPPENS_JOIN,
+	HAPPENS_LEAVE,
+	HAPPENS_STOP,
+	HAPPENS_GO_ON,
+	HAPPENS_RESTART, /* as KILL_RESTART; also of a server */
+	HAPPENS_SCALE
+};
 
 struct sim_happening {
 	enum sim_happens kind;
