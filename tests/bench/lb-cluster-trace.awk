@@ -6,6 +6,7 @@
 # step (drifts).  What is left of the processors is the worker's, but a quarter that it gets in any
 # case; where memory is short, less.  Besides 1 % of noise and, once in `rarely` steps (1000), one to
 # three slow ones, neither of which any load shows (spikes).
+# flicker=0.1: and what others use is so much more or less in each step.
 # A task's length is counted in steps, each about as long as an iteration: an hour of the trace in
 # some minutes.  clean= is the speed without noise and spikes.  cpu= and mem= are seen with an error
 # of 0.005.  The seed decides everything.
@@ -33,6 +34,7 @@ BEGIN {
 			c += cpu[w, t]; m += mem[w, t]
 		}
 		sway[w] += -0.1 * sway[w] + 0.015 * gauss()
+		if (flicker) c += flicker * gauss()
 		c = clip(c + sway[w], 0, 1); m = clip(m + sway[w] / 4, 0, 1)
 		if (k < 0) continue
 		clean = base[w] * (1 - 0.75 * c) * (m > 0.75 ? 1 - 2 * (m - 0.75) : 1)
