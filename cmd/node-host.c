@@ -23,7 +23,7 @@
 static const char *opt_by = "ssh", *opt_id, *opt_program;
 static double opt_cores, opt_seconds = 0.5;
 static uint64_t opt_memory, opt_first, opt_job;
-static struct option_list opt_make, opt_bring, opt_fetch;
+static struct option_list opt_make, opt_bring, opt_lock, opt_fetch;
 static int opt_serve, opt_hold, opt_test;
 
 static const struct option_row rows[] = {
@@ -36,6 +36,8 @@ static const struct option_row rows[] = {
 	 .help = "make this directory there first, with mode 0700"},
 	{.name = "bring", .kind = OPTION_LIST, .target = &opt_bring, .arg = "PATH",
 	 .help = "copy this file or directory there first, under the same name"},
+	{.name = "lock", .kind = OPTION_LIST, .target = &opt_lock, .arg = "FILE",
+	 .help = "lock this file there; an earlier command that still has it is killed"},
 	{.name = "cores", .kind = OPTION_REAL, .target = &opt_cores, .arg = "N", .max = 1e9,
 	 .help = "cores that it may use, 1.5 for example; 0: all"},
 	{.name = "memory", .kind = OPTION_BYTES, .target = &opt_memory, .arg = "BYTES",
@@ -171,6 +173,7 @@ static int near(int argc, char **argv, struct error *err)
 					   .search_path = getenv("PATH")},
 				  .make = opt_make.item,
 				  .bring = opt_bring.item,
+				  .lock = opt_lock.item,
 				  .limits = {.cores = opt_cores,
 					     .memory = opt_memory,
 					     .first_core = opt_first},

@@ -231,6 +231,60 @@ killed() {
 	grep -q "h1: connection lost" stopped.err
 }
 
+@test "who asked has gone, or the elder, while the far end is stopped: it goes, too" {
+	local n m k held
+	n=$(unique) m=$((n + 1)) k=$((n + 2))
+	start held node-host h1 /bin/sh -c "$(two "$n")"
+	start gone node-host h1 /bin/sh -c "$(two "$m")"
+	start elder node-host h1 /bin/sh -c "$(two "$k")"
+	wait_for "grep -qx up held.err && grep -qx up gone.err && grep -qx up elder.err"
+	held=$(younger "$n")
+	kill -STOP "$held" $(younger "$m") $(younger "$k")
+	kill -9 "$(pgrep -f "^[^ ]*node-host h1 /bin/sh -c sleep $m ")"
+	kill -9 $(ps -o ppid= -p $(younger "$k"))
+	wait_for "gone $m && gone $k"
+	# and not because the far end has stood still for long
+	sleeps "$n"
+	kill -CONT "$held"
+}
+
+@test "--lock: an earlier command that still lives there is killed first, and nobody else" {
+	local n m old far holder
+	n=$(unique) m=$((n + 1))
+	start old node-host --lock "$T/lock" h1 /bin/sh -c "$(two "$n")"
+	wait_for "grep -qx up old.err"
+	# given up here, and nobody there sees it
+	far=$(younger "$n")
+	kill -STOP $(ps -o ppid= -p $far) $far
+	kill -9 "$PID"
+	ended "$PID"
+	sleeps "$n"
+	start new node-host --lock "$T/lock" h1 /bin/sh -c "pgrep -f '^sleep $n\$'; $(two "$m")"
+	wait_for "grep -qx up new.err"
+	wait_for "grep -qx 'node-host: h1: process ${far// } had been given up here, and lived on: killed, with what it ran' new.err"
+	[ "$(wc -l <new.err)" = 2 ]
+	gone "$n"
+	# Of several all are taken, and the last one is held.
+	run -0 node-host --lock "$T/lock" --lock "$T/other" h1 /bin/sh -c "pgrep -f '^sleep $m\$'; echo up"
+	[[ $output == *"had been given up here"* ]]
+	[ "$(grep -vc "had been given up here" <<<"$output")" = 1 ]
+	start last node-host --lock "$T/lock" --lock "$T/other" h1 /bin/sh -c "$(two "$n")"
+	wait_for "grep -qx up last.err"
+	run -0 node-host --lock "$T/lock" h1 /bin/sh -c 'echo up'
+	[ "$output" = up ]
+	sleeps "$n"
+	# Of whom nobody knows what he is, he is named, and lives.
+	python3 -c "import fcntl, time; f = open('$T/lock', 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('has', flush=True); time.sleep(1000)" >holder &
+	holder=$!
+	wait_for "grep -q has holder"
+	run -75 node-host --lock "$T/lock" h1 /bin/sh -c 'echo up'
+	[ "$output" = "node-host: h1: $T/lock: process $holder has this lock and does not end: end it by hand" ]
+	kill -9 $holder
+	mkdir dir
+	run -73 node-host --lock "$T/dir" h1 /bin/sh -c 'echo up'
+	[[ $output == *"node-host: h1: $T/dir: lock can't be made"* ]]
+}
+
 @test "a host that is not reached, a kit that is not there" {
 	run node-host dead /bin/true
 	[ "$status" -eq 255 ]

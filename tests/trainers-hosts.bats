@@ -218,3 +218,34 @@ one_job() {
 	[ "$(ls ranks | tr '\n' ' ')" = "s0.counts w0.counts " ]
 	[ "$(sort -u ranks/*)" = 5 ]
 }
+
+@test "SYNC=allreduce: nodes that were given up and live on there are ended by the next ones; nobody goes back" {
+	hosts_up -s
+	mkdir ranks
+	printf '%s\n' JOB=stranded SAMPLES=600 WORKERS=3 BATCH=20,shard:4 EPOCHS=200 HOSTS=h0,h1,h2 SYNC=allreduce CHECKPOINT=60 \
+		"TRAINER='cd $T/ranks && exec python3 $PACELINE_ROOT/tests/counting-trainer.py 600 0.02'" >job.env
+	begin_on_h0 stranded "$T/state"
+	all_up() { in_status "^node role=replica id=r2 state=up .* host=h2( |$)" && in_status "^node role=worker id=w2 state=up .* host=h2( |$)"; }
+	wait_for 'came_to 200 && all_up'
+	# the ends here are killed
+	STRANDED=
+	stranded h2 r2 w2
+	wait_for 'not on h2 ps -o pid= -p $STRANDED && all_up'
+	# the host is away until it is given up, and trainctl is killed meanwhile
+	STRANDED=
+	hosts_link h2 down
+	stranded h2 r2 w2
+	wait_for "grep -q '^host name=h2 state=gone' state/job.log"
+	kill -9 "$SUPERVISOR"
+	ended "$SUPERVISOR"
+	begin_on_h0 again "$T/state"
+	hosts_link h2 up
+	wait_for all_up
+	not on h2 ps -o pid= -p $STRANDED
+	on h0 trainctl stop --run-dir /tmp/run
+	ended "$SUPERVISOR"
+	not grep '^event .*status=75' state/job.log
+	not grep '^rollback ' state/job.log
+	trainctl ledger --state-dir state >ledger
+	[ "$(sort -u ledger | wc -l)" -eq "$(wc -l <ledger)" ]
+}

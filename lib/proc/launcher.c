@@ -176,6 +176,7 @@ static int far_start(const struct node_start *start, struct argv *front, struct 
 	if (start->keeps)
 		argv_add(front, "--hold");
 	add_each(front, "--make", start->make);
+	add_each(front, "--lock", start->lock);
 	if (place->apart)
 		add_each(front, "--bring", start->bring);
 	argv_add(front, place->host);

@@ -52,6 +52,9 @@ struct node_start {
 	 * the directories of `make` are made there with mode 0700; if the place is apart, files and
 	 * directories of `bring` are brought there, with their content, under the same names. */
 	const char *const *make, *const *bring;
+	/* On another host: files that are locked there, after those directories are made. Who has one of
+	 * them, because he was given up and lives on, is killed first; the last one is held. */
+	const char *const *lock;
 	int keeps;            /* on another host: as in struct launch */
 	struct limits limits; /* on another host: what it may use */
 };

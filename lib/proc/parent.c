@@ -163,6 +163,7 @@ static int put_front(int fd, const struct launch *launch, struct error *err)
 					 .template = launch->template,
 					 .make = launch->make,
 					 .bring = launch->bring,
+					 .lock = launch->lock_there,
 					 .keeps = launch->keeps,
 					 .limits = launch->limits};
 	struct argv front = {0};

@@ -57,7 +57,7 @@ struct launch {
 	const char *log;      /* stdout and stderr are appended here */
 	const char *lock;     /* file that the parent keeps locked while it lives */
 	const char *template; /* what the launcher of its place puts in front; NULL or "": nothing */
-	const char *const *make, *const *bring; /* on another host: see struct node_start */
+	const char *const *make, *const *bring, *const *lock_there; /* on another host: see struct node_start */
 	struct limits limits; /* what it may use */
 	const char *search;   /* a PATH, for what enforces them; or NULL */
 	int keeps;            /* it has something that must outlive it (keeper.h) */

@@ -29,6 +29,7 @@
 /* Until the far end's elder process kills the younger, which does not move, with all that it has
  * started (remote_serve.h) */
 #define REMOTE_STUCK_SECONDS 35.0
+#define REMOTE_LEFT_SECONDS 6.0 /* and when this end has gone */
 #define REMOTE_NEAR_SECONDS 40.0 /* until this end does */
 
 struct remote;

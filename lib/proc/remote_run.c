@@ -2,6 +2,7 @@
 #include "proc/remote_run.h"
 
 #include "base/fs.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -59,6 +60,9 @@ static int remote_run_ask_all(struct running *r, struct error *err)
 	for (const char *const *dir = r->what->make; dir && *dir; dir++, r->left++)
 		if (remote_ask_path(r->remote, "make", *dir, err) != 0)
 			return -1;
+	for (const char *const *lock = r->what->lock; lock && *lock; lock++, r->left++)
+		if (remote_ask_path(r->remote, "lock", *lock, err) != 0)
+			return -1;
 	for (const char *const *path = r->what->bring; path && *path; path++)
 		if (remote_bring(r->remote, *path, &r->left, err) != 0)
 			return -1;
@@ -97,6 +101,17 @@ static int remote_run_take_end(struct running *r, const struct record *rec, stru
 	return 0;
 }
 
+static void remote_run_take_ok(struct running *r, const struct record *rec)
+{
+	uint64_t killed = 0;
+	r->left--;
+	record_u64_opt(rec, "killed", 0, UINT64_MAX, &killed, NULL);
+	if (killed)
+		log_say(LOG_LEVEL_WARNING,
+			"%s: process %llu had been given up here, and lived on: killed, with what it ran",
+			r->what->host.host, (unsigned long long)killed);
+}
+
 static int remote_run_take_answers(struct running *r, struct error *err)
 {
 	const struct record *rec;
@@ -108,7 +123,7 @@ static int remote_run_take_answers(struct running *r, struct error *err)
 		else if (r->left > 0 && record_is(rec, "err"))
 			result = remote_refused(r->remote, rec, err);
 		else if (r->left > 0 && record_is(rec, "ok"))
-			r->left--;
+			remote_run_take_ok(r, rec);
 		if (result != 0)
 			return -1;
 	}

@@ -12,6 +12,7 @@
 struct remote_run {
 	struct remote_options host;
 	const char *const *make, *const *bring; /* as in struct node_start; NULL-terminated, or NULL */
+	const char *const *lock; /* as in struct node_start */
 	struct limits limits;
 	int keeps;                              /* as in struct launch */
 	char *const *argv;                      /* program with its path there, and arguments */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/version.h"
+#include "proc/alone.h"
 #include "proc/host_test.h"
 #include "proc/inspect.h"
 #include "proc/keeper.h"
@@ -38,6 +39,7 @@ struct serve {
 	int gate;    /* to the process that waits for us, which hears that we move; when it ends we end */
 	int signals; /* signalfd */
 	pid_t node;  /* 0: none */
+	int lock;    /* that the node is the only one of its name (alone.h); -1: none */
 	struct limits_group limits; /* of the node */
 	struct framer framer;
 	char in[2 * CHUNK];
@@ -470,6 +472,24 @@ static int serve_input_has_ended(void)
 	return poll(&in, 1, 0) > 0 && (in.revents & (POLLHUP | POLLRDHUP));
 }
 
+/* The lock of an earlier request is let go: who had it was killed, and that is all. */
+static int serve_lock(struct serve *s, const struct record *r, struct error *err)
+{
+	const char *path;
+	pid_t killed;
+	int lock;
+	if (record_text(r, "path", &path, err) != 0)
+		return -1;
+	if (serve_input_has_ended())
+		return error_set(err, ERROR_UNAVAILABLE, path, "who asked for the lock has gone: nobody is killed");
+	if (alone_take(path, &lock, &killed, err) != 0)
+		return -1;
+	fs_close(&s->lock);
+	s->lock = lock;
+	say_record(s, RECORD("ok", killed ? F("killed", (uint64_t)killed) : F_NONE), NULL);
+	return 0;
+}
+
 static int serve_run(struct serve *s, const struct record *r, struct error *err)
 {
 	const char *host;
@@ -605,6 +625,7 @@ static const struct {
 	{"look", serve_look, 0}, {"read", serve_read_line, 0},
 	{"could", could, 0},     {"room", serve_room, 0},
 	{"make", serve_make, 1}, {"file", file, 1},
+	{"lock", serve_lock, 1},
 	{"send", send_back, 0},  {"program", program, 0},
 	{"run", serve_run, 0},   {"signal", serve_send_signal, 0},
 	{"sink", sink, 0},       {"test", test, 0},
@@ -696,8 +717,11 @@ static int serve_all(const char *search, int gate)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	sigaction(SIGALRM, &late, NULL);
+	/* Stopped, it would be forgotten without the elder. Going on it sees that the elder has gone. */
+	prctl(PR_SET_PDEATHSIG, SIGCONT);
 	s.search = search;
 	s.gate = gate;
+	s.lock = -1;
 	s.heard = clock_mono();
 	framer_lend(&s.framer, s.in, sizeof s.in);
 	if (signals_wanted(&set) != 0)
@@ -726,18 +750,28 @@ static void serve_pass_on(int sig)
 }
 
 /* Waits until the younger ends (0), or has not moved for so long that it may never do so again (1):
- * something holds it, or has stopped it. Beats that are missed are counted, and no time is taken: we
- * may have been stopped ourselves. */
-static int serve_is_stuck(int gate)
+ * something holds it, or has stopped it. When nobody asks any more it is to end, so it goes on if it was
+ * stopped, and has less time. Beats that are missed are counted, and no time is taken: we may have been
+ * stopped ourselves. */
+static int serve_is_stuck(pid_t younger, int gate)
 {
-	struct pollfd in = {.fd = gate, .events = POLLIN};
+	struct pollfd in[] = {{.fd = gate, .events = POLLIN}, {.fd = 0, .events = POLLRDHUP}};
+	double most = REMOTE_STUCK_SECONDS;
 	char words[64];
-	for (double still = 0; still < REMOTE_STUCK_SECONDS;) {
-		int ready = poll(&in, 1, (int)(REMOTE_BEAT_SECONDS * 1000));
-		if (ready > 0 && read(gate, words, sizeof words) <= 0)
-			return 0;
-		if (ready >= 0)
-			still = ready > 0 ? 0 : still + REMOTE_BEAT_SECONDS;
+	for (double still = 0; still < most;) {
+		int ready = poll(in, 2, (int)(REMOTE_BEAT_SECONDS * 1000));
+		if (ready > 0 && in[0].revents) {
+			if (read(gate, words, sizeof words) <= 0)
+				return 0;
+			still = 0;
+		}
+		if (ready > 0 && in[1].revents) {
+			in[1].fd = -1;
+			most = REMOTE_LEFT_SECONDS;
+			kill(younger, SIGCONT);
+		}
+		if (ready == 0)
+			still += REMOTE_BEAT_SECONDS;
 	}
 	return 1;
 }
@@ -761,9 +795,8 @@ int remote_serve(const char *search)
 	worker = (sig_atomic_t)pid;
 	for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
 		sigaction(passed[i], &action, NULL);
-	close(0);
 	close(1);
-	if (!serve_is_stuck(gate[0]))
+	if (!serve_is_stuck(pid, gate[0]))
 		waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
 	/* One that was killed leaves what it had started; one that does not move goes with it. */
 	if (info.si_code != CLD_EXITED)

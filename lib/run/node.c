@@ -212,10 +212,14 @@ void sup_node_replaced(struct sup_node *n)
 void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 {
 	struct supervisor *s = n->sup;
-	/* After a rollback of ours no server of an earlier incarnation is left. After one that an
-	 * earlier supervisor left half-way there may be one. */
-	if (n->role->goes_back && incarnation != 0 && s->recover.incarnation != 0 &&
-	    incarnation != s->recover.incarnation)
+	int other = n->role->goes_back && incarnation != 0 && s->recover.incarnation != 0 &&
+		    incarnation != s->recover.incarnation;
+	/* What we launched is of this incarnation. So another one answers in its place, which was given up
+	 * on its host: the new one is about to end it. */
+	if (other && !n->now.found)
+		return;
+	/* After a rollback that an earlier supervisor left half-way there may be one of another. */
+	if (other)
 		sup_rollback_begin(s, "a server of another incarnation runs");
 	else if (n->stage == STAGE_STARTING || n->stage == STAGE_READY) {
 		sup_process_pid(&n->now); /* read now: its record may be gone when it is to end */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static void record_path(const struct sup_node *n, uint64_t life, char *out)
 {
@@ -33,6 +34,29 @@ static void lock_path(const struct sup_node *n, int second, char *out)
 	char name[128];
 	snprintf(name, sizeof name, "nodes/%s%s.lock", n->id, second ? ".heir" : "");
 	dirs_state(&n->sup->dirs, name, out);
+}
+
+/* The same two on another host, in the run directory, where another job may have nodes of these ids. A
+ * node that takes over takes its own; any other one takes the first, and ends who has the second. */
+struct locks_there {
+	char path[2][DIRS_PATH_MAX];
+	const char *list[3]; /* NULL behind the last */
+};
+
+static void locks_there(const struct sup_node *n, int second, int take_over, struct locks_there *l)
+{
+	char job[HOST_NAME_MAX_BYTES + DIRS_PATH_MAX], name[128];
+	struct node_place here;
+	launcher_here(&here);
+	int len = snprintf(job, sizeof job, "%s:%s", here.host, n->sup->dirs.state);
+	for (int i = 0; i < 2; i++) {
+		snprintf(name, sizeof name, "%s.%016llx%s.lock", n->id,
+			 (unsigned long long)XXH3_64bits(job, (size_t)len), i ? ".heir" : "");
+		dirs_run(&n->sup->dirs, name, l->path[i]);
+	}
+	l->list[0] = l->path[take_over ? second : 1];
+	l->list[1] = take_over ? NULL : l->path[0];
+	l->list[2] = NULL;
 }
 
 /* Which of the two locks are held, a bit each; -1: err. */
@@ -165,6 +189,8 @@ int sup_process_launch(struct sup_process *p, size_t at, int take_over, struct e
 		sup_node_log_rotate(n); /* nobody writes to it */
 	struct sup_files files;
 	sup_files(n, &files);
+	struct locks_there there;
+	locks_there(n, second, take_over, &there);
 	struct launch l = {.name = {.id = n->id,
 				    .number = n->number,
 				    .place = n->sup->hosts.host[at].place},
@@ -178,6 +204,7 @@ int sup_process_launch(struct sup_process *p, size_t at, int take_over, struct e
 			   .search = n->sup->options.search_path,
 			   .make = files.make,
 			   .bring = files.bring,
+			   .lock_there = there.list,
 			   .argv = argv.word};
 	pid_t parent;
 	int result = parent_launch(&l, &parent, err);
@@ -188,7 +215,7 @@ int sup_process_launch(struct sup_process *p, size_t at, int take_over, struct e
 	p->life = sup_node_next_life(n);
 	p->parent = parent;
 	p->pid = 0;
-	p->orphan = p->doomed = p->forced = 0;
+	p->found = p->orphan = p->doomed = p->forced = 0;
 	p->missed = 0;
 	p->since = clock_mono();
 	if (process_start(parent, &p->parent_start) != 0)
@@ -214,6 +241,7 @@ static void adopt_process(struct sup_process *p, const struct node_record *r)
 	p->start = r->start;
 	p->since = clock_mono();
 	p->doomed = p->forced = 0;
+	p->found = 1;
 	p->orphan = !(node_record_running(r) & RECORD_PARENT_RUNS);
 	p->parent = p->orphan ? 0 : r->parent;
 	p->parent_start = r->parent_start;

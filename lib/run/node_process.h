@@ -4,7 +4,9 @@
  * Every process has a record file, so it makes no difference which supervisor started it.
  *
  * Each id has two locks, ID.lock and ID.heir.lock.  Each parent holds one while it lives.  So no id
- * runs twice, except for a server that hands over to its next process.
+ * runs twice, except for a server that hands over to its next process.  On another host, where one
+ * that was given up may live on, the far end has two locks for the same, and ends who has them
+ * (proc/alone.h).
  */
 #ifndef PACELINE_RUN_NODE_PROCESS_H
 #define PACELINE_RUN_NODE_PROCESS_H
@@ -27,6 +29,7 @@ struct sup_process {
 	uint64_t life;
 	pid_t parent, pid; /* 0: not known, or not yet */
 	uint64_t parent_start, start;
+	int found;     /* it ran before this supervisor did */
 	int orphan;    /* its parent has ended: we watch the process itself */
 	int forced;    /* sup_process_force() has killed its parent */
 	int doomed;    /* it was killed, or will be as soon as its pid is known */

@@ -65,6 +65,19 @@ started_on() {
 	echo "$pid"
 }
 
+# stranded HOST ID...: both processes of the node's far end there are stopped, and the end on h0 is killed. So the node
+# lives on, and nobody minds it. Their pids there are added to $STRANDED.
+stranded() {
+	local id node far
+	for id in "${@:2}"; do
+		node=$(on "$1" pgrep -o -f "^[^ ]*(ps-server|agent|worker) .*--id $id( |\$)")
+		far=$(on "$1" ps -o ppid= -p "$node")
+		on "$1" kill -STOP $(on "$1" ps -o ppid= -p $far) $far
+		on h0 pkill -9 -f "^[^ ]*node-host .*--id $id "
+		STRANDED+=${STRANDED:+,}$node
+	done
+}
+
 # mpirun_on HOST,HOST,... [WORD]...: one process on each host, over ssh (hosts_up -s), from the first.
 mpirun_on() {
 	local hosts=$1 count

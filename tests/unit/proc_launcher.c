@@ -90,11 +90,13 @@ static void a_plain_command_needs_no_shell(void **state)
 static void another_host_is_reached_by_a_process_here(void **state)
 {
 	(void)state;
-	static const char *const make[] = {"/run dir", "/state", NULL}, *const bring[] = {"/state/schema", NULL};
-	struct node_start start = {.name = &name, .template = "nice -n 5", .make = make, .bring = bring};
+	static const char *const make[] = {"/run dir", "/state", NULL}, *const bring[] = {"/state/schema", NULL},
+	     *const lock[] = {"/run dir/a", "/run dir/b", NULL};
+	struct node_start start = {.name = &name, .template = "nice -n 5", .make = make, .bring = bring, .lock = lock};
 	char *front = front_of("ssh", &start);
 	assert_string_equal(front,
-			    "/x/node-host --by ssh --id w3 --make /run dir --make /state north /bin/sh -c exec nice -n 5 \"$@\" sh");
+			    "/x/node-host --by ssh --id w3 --make /run dir --make /state --lock /run dir/a "
+			    "--lock /run dir/b north /bin/sh -c exec nice -n 5 \"$@\" sh");
 	free(front);
 	struct node_place apart = place;
 	struct node_name there = name;
@@ -102,6 +104,7 @@ static void another_host_is_reached_by_a_process_here(void **state)
 	there.place = &apart;
 	start.name = &there;
 	start.template = NULL;
+	start.lock = NULL;
 	front = front_of("slurm", &start);
 	assert_string_equal(front, "/x/node-host --by slurm --id w3 --make /run dir --make /state --bring "
 						   "/state/schema north");
