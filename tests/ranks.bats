@@ -270,10 +270,11 @@ solved() {
 	[[ $output == *"the job sums gradients (SYNC=allreduce), and the script gives it none: in Python epochs() or batches() need sums=model, "* ]]
 }
 
-# held_job PHASE FILE: of two epochs, whose ranks are held by FILE.ID until go, when the job is in this phase.
+# held_job PHASE FILE [KEY=VALUE]...: of two epochs, whose ranks are held by FILE.ID until go, when the job is in this
+# phase.
 held_job() {
 	rm -rf run counts
-	ranks_job EPOCHS=2
+	ranks_job EPOCHS=2 "${@:3}"
 	touch counts/$2.w{0,1,2}
 	begin first
 	wait_for "grep -q '^phase name=$1 ' run/state/job.log 2>/dev/null"
@@ -310,4 +311,20 @@ go_well() {
 		go_well 5
 		[ "$(grep -c '^over$' run/state/logs/w0.log run/state/logs/w1.log | xargs)" = "run/state/logs/w0.log:2 run/state/logs/w1.log:2" ]
 	done
+}
+
+@test "ranks: one that is to save and does not come back from its last validation is killed by HUNG" {
+	held_job last-cut linger HUNG=checkpoint:2
+	rm counts/linger.w[12]
+	wait_for '[ "$(logged "^event role=worker id=w0 kind=hung ")" = 1 ]'
+	go_well 1
+	went_back 0
+}
+
+@test "ranks: one that is stopped behind its loop is killed, and what follows the loop runs again in all" {
+	held_job finishing behind
+	wait_for 'grep -q "^over$" run/state/logs/w1.log'
+	kill -STOP "$(trainer_of w1)"
+	wait_for '[ "$(logged "^event role=worker id=w1 kind=hung ")" = 1 ]'
+	go_well 5
 }

@@ -82,7 +82,9 @@ static void take_member(struct supervisor *s, const struct record *r)
 	if (!n || !state)
 		return;
 	struct sup_seen *seen = &n->watch.seen;
-	int owed = owes && owes[0] != '\0';
+	/* Behind its last batch it still owes what it was told to save. */
+	int owed = (owes && owes[0] != '\0') ||
+		   (record_get(r, "saves") && strcmp(state, "ended") == 0);
 	record_u64_opt(r, "generation", 0, UINT64_MAX, &generation, NULL);
 	record_u64_opt(r, "iteration", 0, UINT64_MAX, &seen->iteration, NULL);
 	record_u64_opt(r, "pushes", 0, UINT64_MAX, &pushes, NULL);
