@@ -151,6 +151,8 @@ struct gate_who {
 
 /* A worker that has said anything has a number for good, from 1 on; 0: it has not. */
 size_t gate_seat(const struct gate *g, const char *worker);
+/* It will soon say something: its memory is fetched meanwhile. 0 is fine. */
+void gate_fetch(const struct gate *g, size_t seat);
 
 struct gate_range {
 	uint64_t id, begin, length;
@@ -380,6 +382,7 @@ enum gate_saves { GATE_SAVES_NOT, GATE_SAVES_FILES, GATE_SAVES_MEMORY };
 
 struct gate_line {
 	const char *worker; /* the gate's own copy, which stays */
+	size_t seat;        /* gate_seat() */
 	uint64_t generation;
 	struct gate_range range;
 	int back; /* dropped: to the end of the queue */
@@ -420,6 +423,8 @@ struct gate_effect {
 
 /* The next effect, or NULL. It belongs to the gate and is valid until the next call. */
 const struct gate_effect *gate_next(struct gate *g);
+/* The one that comes so many behind the one that was taken last, as far as is known; or NULL. */
+const struct gate_effect *gate_ahead(const struct gate *g, size_t count);
 /* Memory ran out: what the gate says can't be trusted any more. */
 int gate_failed(const struct gate *g);
 

@@ -122,6 +122,12 @@ const struct gate_effect *gate_next(struct gate *g)
 	return &g->effect[g->effect_next++];
 }
 
+const struct gate_effect *gate_ahead(const struct gate *g, size_t count)
+{
+	size_t i = g->effect_next + count;
+	return i > 0 && i <= g->effects ? &g->effect[i - 1] : NULL;
+}
+
 void effects_free(struct gate *g)
 {
 	for (size_t i = 0; i < g->effects; i++)

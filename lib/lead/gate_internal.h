@@ -23,6 +23,7 @@ enum grant { GRANT_NONE, GRANT_ASKED, GRANT_GIVEN, GRANT_OVER, GRANTS };
 struct push {
 	struct worker *worker;
 	struct push *next;
+	size_t seat; /* of the worker */
 	uint64_t generation, sequence, iteration, count, size, pulled;
 	struct gate_range *range; /* `one`, or an array */
 	size_t ranges;
@@ -95,9 +96,9 @@ struct worker {
 	uint64_t compute_token;     /* 0: none waits */
 	uint64_t owes_saved; /* iteration + 1 of a cut that is a checkpoint now, as its next answer must
 				tell it. 0: none */
-	UT_hash_handle hh;
-	char id[OPTION_ID_MAX];
 	size_t seat; /* gate_seat() */
+	char id[OPTION_ID_MAX];
+	UT_hash_handle hh;
 	uint64_t join_token, end_token; /* 0: none waits */
 	int64_t away; /* how long after its last push was answered it announced the next one */
 	size_t host; /* of its last push that was announced; 0: none for sums */
@@ -285,6 +286,7 @@ extern const char *const worker_state_name[WORKER_STATES + 1]; /* and NULL */
 struct worker *worker_find(const struct gate *g, const char *id); /* NULL: never seen */
 struct worker *worker_of(const struct gate *g, const struct gate_who *who); /* the same, by its seat */
 struct worker *worker_get(struct gate *g, const char *id);
+void worker_fetch(const struct worker *w); /* it will soon be looked at */
 void worker_out(struct gate *g, struct worker *w, const char *why);
 /* Lets in those that wait; under BSP only when no one is active, or a unit has `closed`. */
 void worker_let_in(struct gate *g, int closed);
@@ -302,6 +304,9 @@ void push_free(struct gate *g, struct push *p);
 void pushes_start(struct pushes *list);
 void pushes_add(struct pushes *list, struct push *p);
 void pushes_remove(struct pushes *list, struct push *p);
+#define PUSHES_AHEAD 8
+/* The one so many behind p, or NULL: a walk fetches what it will touch there. */
+struct push *pushes_ahead(struct push *p, size_t count);
 
 /* gate_grants.c */
 void grants_step(struct gate *g); /* decides about what is announced */

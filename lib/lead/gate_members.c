@@ -8,6 +8,7 @@
 
 #include "base/grow.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,18 @@ struct worker *worker_of(const struct gate *g, const struct gate_who *who)
 	struct worker *w = who->seat && who->seat <= HASH_COUNT(g->workers) ? g->seat[who->seat - 1] : NULL;
 
 	return w && strcmp(w->id, who->worker) == 0 ? w : worker_find(g, who->worker);
+}
+
+void worker_fetch(const struct worker *w)
+{
+	for (size_t i = 0; i < offsetof(struct worker, hh); i += 64)
+		__builtin_prefetch((const char *)w + i, 1);
+}
+
+void gate_fetch(const struct gate *g, size_t seat)
+{
+	if (seat && seat <= HASH_COUNT(g->workers))
+		worker_fetch(g->seat[seat - 1]);
 }
 
 size_t gate_seat(const struct gate *g, const char *worker)

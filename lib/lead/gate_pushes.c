@@ -62,6 +62,13 @@ void pushes_remove(struct pushes *list, struct push *p)
 	list->count--;
 }
 
+struct push *pushes_ahead(struct push *p, size_t count)
+{
+	while (p && count-- > 0)
+		p = p->next;
+	return p;
+}
+
 /* ---- arrival ---- */
 
 /* A request for a push that is under way: it gets the same answer, if it says the same. */
@@ -124,6 +131,7 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 	if (push->ranges)
 		memcpy(p->range, push->range, push->ranges * sizeof *p->range);
 	p->worker = w;
+	p->seat = w->seat;
 	p->generation = who->generation;
 	p->sequence = push->sequence;
 	p->iteration = push->iteration;

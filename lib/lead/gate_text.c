@@ -249,11 +249,12 @@ static int load_push(struct load *l, struct error *err)
 	    record_u64(r, "refused", 0, REFUSED_KINDS - 1, &refused, err) != 0)
 		goto failed;
 	p->refused = (enum refused)refused;
-	HASH_FIND_STR(l->g->workers, id, p->worker);
+	p->worker = worker_find(l->g, id);
 	if (!p->worker) {
 		error_set(err, ERROR_DATA, NULL, "a push of %s, who is not here", id);
 		goto failed;
 	}
+	p->seat = p->worker->seat;
 	if (place_push(l, p, list, err) != 0)
 		goto failed;
 	l->push = p;

@@ -140,8 +140,13 @@ static void send_held(struct gate *g, int late_alone)
 		send_in_time(g);
 		return;
 	}
+	struct push *ahead = pushes_ahead(g->held.first, PUSHES_AHEAD);
 	for (struct push *p = g->held.first, *next; p; p = next) {
 		next = p->next;
+		if (ahead) {
+			__builtin_prefetch(&ahead->worker->held, 1);
+			ahead = ahead->next;
+		}
 		if ((!late_alone || p->late) && !p->group)
 			send_one(g, p);
 	}
@@ -326,6 +331,7 @@ static void put_settle(struct gate *g)
 	for (uint64_t pushes = g->asked; pushes; p = p->next, pushes--) {
 		for (size_t i = 0; i < p->ranges; i++, n++)
 			line[n] = (struct gate_line){.worker = p->worker->id,
+						     .seat = p->seat,
 						     .generation = p->generation,
 						     .range = p->range[i],
 						     .back = p->late};
@@ -646,7 +652,7 @@ static void finish_all(struct gate *g, struct push *p)
 static void units_commit(struct gate *g)
 {
 	struct pushes sent = g->sent;
-	struct push *p, *next;
+	struct push *p, *next, *ahead;
 	int unit = g->unit;
 
 	if (g->is_group && sent.first)
@@ -661,8 +667,12 @@ static void units_commit(struct gate *g)
 	pushes_start(&g->sent);
 	if (unit && g->options.replicas)
 		sums_commit(g);
-	for (p = sent.first; p; p = next) {
+	for (ahead = pushes_ahead(sent.first, PUSHES_AHEAD), p = sent.first; p; p = next) {
 		next = p->next;
+		if (ahead) {
+			worker_fetch(ahead->worker);
+			ahead = ahead->next;
+		}
 		finish_all(g, p);
 	}
 }

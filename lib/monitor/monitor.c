@@ -132,11 +132,11 @@ static int forget_one(struct monitor *m)
 	return 0;
 }
 
-/* Finds the node by name, or adds it. */
-static struct node *node_of(struct monitor *m, enum node_role role, const char *id,
+/* Finds the node by name, maybe at this place, or adds it. */
+static struct node *node_of(struct monitor *m, enum node_role role, const char *id, size_t place,
 			    struct error *err)
 {
-	size_t i = monitor_place_of(m, role, id);
+	size_t i = is_at(m, place, role, id) ? place : monitor_place_of(m, role, id);
 	m->place = i;
 	if (is_at(m, i, role, id))
 		return m->node[i];
@@ -241,10 +241,10 @@ static int monitor_take_report(struct monitor *m, struct node *n, const struct r
 	return 0;
 }
 
-int monitor_report(struct monitor *m, enum node_role role, const char *id, const struct report *p,
-		   double now, struct error *err)
+int monitor_report(struct monitor *m, enum node_role role, const char *id, size_t place,
+		   const struct report *p, double now, struct error *err)
 {
-	struct node *n = node_of(m, role, id, err);
+	struct node *n = node_of(m, role, id, place, err);
 	if (!n || monitor_take_report(m, n, p, now, err) != 0)
 		return -1;
 	m->latest = fmax(m->latest, p->at);
@@ -259,7 +259,7 @@ static int add_bpt(struct monitor *m, const struct record *r, double at, double 
 	const char *id;
 	if (node_name_in(r, &role, &id, err) != 0 || parse_report(&p, r, err) != 0)
 		return -1;
-	return monitor_report(m, role, id, &p, now, err);
+	return monitor_report(m, role, id, SIZE_MAX, &p, now, err);
 }
 
 /* Measurements of a device hold until the node sends new ones: a new process may run elsewhere, and
@@ -275,7 +275,7 @@ static int add_device(struct monitor *m, const struct record *r, double at, stru
 	    record_u64(r, "saturation", 1, NODE_SIZE_MAX, &d.saturation, err) != 0 ||
 	    record_u64(r, "max", 1, NODE_SIZE_MAX, &d.max, err) != 0)
 		return -1;
-	struct node *n = node_of(m, role, id, err);
+	struct node *n = node_of(m, role, id, SIZE_MAX, err);
 	if (!n)
 		return -1;
 	memcpy(d.type, type, strlen(type) + 1);
@@ -329,7 +329,7 @@ static int add_event(struct monitor *m, const struct record *r, double at, struc
 	if (node_name_in(r, &role, &id, err) != 0 || parse_event(r, &kind, err) != 0 ||
 	    record_u64_opt(r, "meant", 0, 1, &meant, err) != 0)
 		return -1;
-	struct node *n = node_of(m, role, id, err);
+	struct node *n = node_of(m, role, id, SIZE_MAX, err);
 	if (!n)
 		return -1;
 	n->state = next_state[n->state][kind];

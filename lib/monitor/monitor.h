@@ -62,8 +62,10 @@ struct report {
 	uint64_t iter, size, count;
 	uint64_t accum; /* 0: not said */
 };
-/* The same as such a record, whose numbers are within their bounds and whose at is not after now. */
-int monitor_report(struct monitor *m, enum node_role role, const char *id, const struct report *p,
+/* The same as such a record, whose numbers are within their bounds and whose at is not after now.
+ * place: where the node may stand in the order of the snapshot, from 0 on, to be found faster. */
+int monitor_report(struct monitor *m, enum node_role role, const char *id, size_t place,
+		   const struct report *p,
 		   double now, struct error *err);
 /* The same from a sender whose clock, which gives at=, is `behind` seconds behind ours. */
 int monitor_add_from(struct monitor *m, const struct record *r, double now, double behind,

@@ -71,7 +71,7 @@ static enum queue_result change_find(struct queue *q, enum event event,
 {
 	struct worker *w;
 	*p = NULL;
-	enum queue_result result = queue_grip(q, c->worker, c->generation, &w, err);
+	enum queue_result result = queue_grip(q, c->worker, c->seat, c->generation, &w, err);
 	if (result == QUEUE_OK)
 		result = change_look_up(q, event, w, c->id, p, err);
 	if (result == QUEUE_OK && *p)
@@ -215,7 +215,7 @@ static enum queue_result change_hello(struct queue *q, struct queue_change *c, s
 static enum queue_result bye(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct worker *w;
-	enum queue_result result = queue_grip(q, c->worker, c->generation, &w, err);
+	enum queue_result result = queue_grip(q, c->worker, c->seat, c->generation, &w, err);
 	if (result != QUEUE_OK)
 		return result;
 	c->shards = w->hand.count;
@@ -230,7 +230,7 @@ static enum queue_result bye(struct queue *q, struct queue_change *c, struct err
 static enum queue_result change_fail(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct worker *w;
-	enum queue_result result = queue_grip(q, c->worker, 0, &w, err);
+	enum queue_result result = queue_grip(q, c->worker, c->seat, 0, &w, err);
 	if (result == QUEUE_UNKNOWN_WORKER)
 		return result;
 	if (w->generation == 0)
@@ -280,7 +280,7 @@ static enum queue_result get(struct queue *q, struct queue_change *c, struct err
 {
 	struct worker *w;
 	int is_fresh;
-	enum queue_result result = queue_grip(q, c->worker, c->generation, &w, err);
+	enum queue_result result = queue_grip(q, c->worker, c->seat, c->generation, &w, err);
 	if (result != QUEUE_OK)
 		return result;
 	w->is_blamed = 0;

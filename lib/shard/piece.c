@@ -95,7 +95,7 @@ struct piece *piece_new(struct queue *q)
 
 static void piece_free(struct queue *q, struct piece *p)
 {
-	if (q->spares >= QUEUE_SPARES_MAX) {
+	if (q->spares >= QUEUE_SPARES_MAX && q->spares >= q->pieces.count) {
 		free(p);
 		return;
 	}

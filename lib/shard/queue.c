@@ -2,6 +2,8 @@
  * socket. */
 #include "shard/queue_internal.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +142,7 @@ void queue_free(struct queue *q)
 	u64map_free(&q->pieces);
 	u64map_free(&q->workers);
 	source_free(q);
+	free(q->seat);
 	free(q->refusal);
 	free(q);
 }
@@ -205,13 +208,26 @@ struct worker *queue_worker(const struct queue *q, const char *id)
 	return w;
 }
 
+struct worker *queue_worker_at(const struct queue *q, const char *id, size_t seat)
+{
+	struct worker *w = seat > 0 && seat <= q->worker_count ? q->seat[seat - 1] : NULL;
+	return w && strcmp(w->id, id) == 0 ? w : queue_worker(q, id);
+}
+
+size_t queue_seat(const struct queue *q, const char *worker)
+{
+	const struct worker *w = queue_worker(q, worker);
+	return w ? w->seat : 0;
+}
+
 struct worker *queue_worker_make(struct queue *q, const char *id)
 {
 	struct worker *w = queue_worker(q, id);
 	if (w)
 		return w;
 	size_t len = strlen(id) + 1;
-	if (u64map_reserve(&q->workers, q->workers.count + 1) != 0)
+	if (u64map_reserve(&q->workers, q->workers.count + 1) != 0 ||
+	    GROW(q->seat, q->seats, q->worker_count + 1) != 0)
 		return NULL;
 	w = calloc(1, sizeof *w + len);
 	if (!w)
@@ -230,7 +246,8 @@ struct worker *queue_worker_make(struct queue *q, const char *id)
 	else
 		q->first_worker = w;
 	q->last_worker = w;
-	q->worker_count++;
+	q->seat[q->worker_count++] = w;
+	w->seat = q->worker_count;
 	return w;
 }
 
@@ -240,10 +257,10 @@ static enum queue_result unknown_worker(const char *worker, struct error *err)
 	return QUEUE_UNKNOWN_WORKER;
 }
 
-enum queue_result queue_grip(const struct queue *q, const char *worker, uint64_t generation,
+enum queue_result queue_grip(const struct queue *q, const char *worker, size_t seat, uint64_t generation,
 			     struct worker **w, struct error *err)
 {
-	*w = queue_worker(q, worker);
+	*w = queue_worker_at(q, worker, seat);
 	if (!*w)
 		return unknown_worker(worker, err);
 	if (generation != 0 && (*w)->generation == generation)
@@ -257,7 +274,7 @@ enum queue_result queue_in_force(const struct queue *q, const char *worker, uint
 				 struct error *err)
 {
 	struct worker *w;
-	return queue_grip(q, worker, generation, &w, err);
+	return queue_grip(q, worker, 0, generation, &w, err);
 }
 
 /* ---- a queue from a file takes the place of the one in use ---- */

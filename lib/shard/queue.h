@@ -129,6 +129,7 @@ struct queue_change {
 	double lease, threshold, at;
 	int failed, hold; /* of back: failed: it counts as a death; hold: it is held */
 	int front;        /* of bye: pieces are handed out before fresh shards */
+	size_t seat;      /* as queue_seat() said of the worker, to be found faster; 0: not known */
 	/* Results. */
 	int is_made;              /* 0: nothing has changed, and there is no line */
 	uint64_t shards;          /* how many came back */
@@ -157,6 +158,8 @@ const struct queue_kind *queue_kind(const char *type);
 enum queue_result queue_make(struct queue *q, const struct queue_kind *kind, struct queue_change *c,
 			     struct error *err);
 
+/* A worker that has said hello has a number for good, from 1 on; 0: it has not. */
+size_t queue_seat(const struct queue *q, const char *worker);
 /* Whether this generation of the worker is in force. */
 enum queue_result queue_in_force(const struct queue *q, const char *worker, uint64_t generation,
 				 struct error *err);
@@ -189,6 +192,7 @@ struct queue_range {
 	int is_back;
 	const char *worker;
 	uint64_t generation, id, begin, length;
+	size_t seat; /* as in struct queue_change */
 	int refused; /* set by queue_settle() */
 };
 struct queue_refusal {

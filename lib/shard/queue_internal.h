@@ -54,6 +54,7 @@ struct piece {
 	uint32_t deaths;
 	uint32_t returns;
 	enum queue_state state;
+	uint32_t named; /* by a claim of this settle; see claim_make() */
 };
 
 struct piece_list {
@@ -86,6 +87,7 @@ struct worker {
 	int is_blamed;
 	int is_refused; /* while a settle is judged: its gradient is refused */
 	uint64_t asks; /* see queue_asked() */
+	size_t seat;   /* queue_seat() */
 	struct worker *same_hash;
 	struct worker *next; /* all, in order of their first hello */
 	char id[];
@@ -123,6 +125,8 @@ struct queue {
 
 	struct u64map workers; /* by hash of the id */
 	struct worker *first_worker, *last_worker;
+	struct worker **seat; /* worker_count of them */
+	size_t seats;
 	uint64_t worker_count;
 
 	char loose[OPTION_ID_MAX]; /* see queue_loose() */
@@ -132,6 +136,7 @@ struct queue {
 	double first_at, last_at;
 
 	int has_settled;
+	uint32_t judged; /* so many settles were */
 	uint64_t settle_number;
 	uint64_t iteration;
 	struct queue_refusal *refusal; /* of the last settle */
@@ -150,10 +155,11 @@ struct queue {
 /* ---- queue.c ---- */
 extern const char *const queue_state_names[], *const queue_shuffle_names[]; /* end with NULL */
 struct worker *queue_worker(const struct queue *q, const char *id);
+struct worker *queue_worker_at(const struct queue *q, const char *id, size_t seat); /* the same */
 /* Finds or makes a worker; NULL: out of memory. */
 struct worker *queue_worker_make(struct queue *q, const char *id);
 /* Finds a worker with this generation in force. Otherwise: QUEUE_UNKNOWN_WORKER or QUEUE_FENCED. */
-enum queue_result queue_grip(const struct queue *q, const char *worker, uint64_t generation,
+enum queue_result queue_grip(const struct queue *q, const char *worker, size_t seat, uint64_t generation,
 			     struct worker **w, struct error *err);
 /* Fills err and returns result. `why` has one %llu, for the number. */
 enum queue_result queue_no(enum queue_result result, struct error *err, const char *why,

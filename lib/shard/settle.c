@@ -97,16 +97,43 @@ static int is_in_frame(const struct piece *p, const struct queue_range *range)
 	       range->begin - p->begin <= p->length - range->length;
 }
 
+/* Of ranges to come, what will be looked at is fetched meanwhile. */
+#define SETTLE_AHEAD 16
+static void settle_fetch(const struct queue *q, size_t seat)
+{
+	if (seat == 0 || seat > q->worker_count)
+		return;
+	const char *w = (const char *)q->seat[seat - 1];
+	__builtin_prefetch(w, 1);
+	__builtin_prefetch(w + 64, 1);
+}
+
+static void settle_fetch_piece(const struct queue *q, size_t seat)
+{
+	if (seat == 0 || seat > q->worker_count)
+		return;
+	const char *p = (const char *)q->seat[seat - 1]->hand.head;
+	for (size_t i = 0; i < sizeof(struct piece); i += 64)
+		__builtin_prefetch(p + i, 1);
+}
+
+/* The piece, mostly the oldest in the worker's hand; or NULL. */
+static struct piece *settle_find(const struct queue *q, const struct worker *w, uint64_t id)
+{
+	struct piece *p = w->hand.head;
+	return p && p->id == id ? p : u64map_get(&q->pieces, id);
+}
+
 /* 0: there are no such rows, or they are not in this worker's hand. */
 static int claim_make(const struct queue *q, const struct queue_range *range, size_t index,
 		      struct claim *c)
 {
 	*c = (struct claim){.range = range, .index = index, .id = range->id};
-	c->worker = queue_worker(q, range->worker);
+	c->worker = queue_worker_at(q, range->worker, range->seat);
 	if (!c->worker || c->worker->generation == 0 ||
 	    c->worker->generation != range->generation)
 		return 0;
-	c->piece = u64map_get(&q->pieces, range->id);
+	c->piece = settle_find(q, c->worker, range->id);
 	if (!c->piece || c->piece->worker != c->worker || !is_in_frame(c->piece, range))
 		return 0;
 	c->lo = range->begin - c->piece->begin;
@@ -165,15 +192,22 @@ static int judge_pieces(const struct claim *claim, size_t count)
 
 /* Fills claim[], in order, and ranges[].refused; changes nothing else. Returns how many claims
  * there are. */
-static size_t settle_judge(const struct queue *q, struct queue_range *ranges, size_t count,
+static size_t settle_judge(struct queue *q, struct queue_range *ranges, size_t count,
 			   struct claim *claim)
 {
 	size_t claims = 0;
-	int is_bad = 0;
+	int is_bad = 0, is_apart = 1; /* each piece is named once, and applied */
+	q->judged++;
 	for (size_t i = 0; i < count; i++) {
+		if (i + SETTLE_AHEAD < count)
+			settle_fetch(q, ranges[i + SETTLE_AHEAD].seat);
+		if (i + SETTLE_AHEAD / 2 < count)
+			settle_fetch_piece(q, ranges[i + SETTLE_AHEAD / 2].seat);
 		ranges[i].refused = 0;
 		if (claim_make(q, &ranges[i], i, &claim[claims])) {
-			claims++;
+			struct piece *p = claim[claims++].piece;
+			is_apart &= p->named != q->judged && !ranges[i].is_back;
+			p->named = q->judged;
 			continue;
 		}
 		/* What a `back` line asks for is done already if its rows have left the hand. */
@@ -183,7 +217,7 @@ static size_t settle_judge(const struct queue *q, struct queue_range *ranges, si
 			w->is_refused = 1;
 		is_bad |= ranges[i].refused;
 	}
-	if (!is_in_order(claim, claims))
+	if (!is_apart && !is_in_order(claim, claims))
 		qsort(claim, claims, sizeof *claim, claim_order);
 	if (!judge_pieces(claim, claims) && !is_bad)
 		return claims;
@@ -207,7 +241,7 @@ static int act(struct queue *q, const struct claim *c)
 	if (c->range->refused)
 		return 0;
 	/* An earlier `back` line may have taken the piece out of the hand. */
-	struct piece *p = u64map_get(&q->pieces, c->id);
+	struct piece *p = settle_find(q, c->worker, c->id);
 	if (!p || p->worker != c->worker)
 		return 0;
 	c->worker->is_blamed = 0;

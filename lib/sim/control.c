@@ -87,7 +87,7 @@ void control_report(struct sim *s, struct sim_node *n)
 		p.more[REPORT_OWN_CPU] = /* a process is never quite idle */
 			fmax(resources_busy_cores(s, n) * fmin(mean.compute * (double)count / (s->now - since), 1),
 			     1e-6);
-	if (monitor_report(s->monitor, n->role, n->id, &p, p.at, &err) != 0)
+	if (monitor_report(s->monitor, n->role, n->id, (size_t)(n - s->node), &p, p.at, &err) != 0)
 		sim_fail(s, &err);
 }
 

@@ -69,6 +69,12 @@ int events_take(struct events *e, struct event *out)
 	return 1;
 }
 
+const struct event *events_ahead(const struct events *e, size_t count)
+{
+	const struct event_bucket *now = &e->bucket[0];
+	return now->count > e->next + count ? &now->event[e->next + count] : NULL;
+}
+
 void events_free(struct events *e)
 {
 	for (size_t i = 0; i < EVENTS_BUCKETS; i++)

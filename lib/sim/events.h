@@ -52,6 +52,8 @@ struct events {
 /* -1: no memory. */
 int events_add(struct events *e, double at, enum event_kind kind, uint32_t node, uint32_t life);
 int events_take(struct events *e, struct event *out); /* 0: there is none */
+/* The one that comes so many behind the next one, as far as is known; or NULL. */
+const struct event *events_ahead(const struct events *e, size_t count);
 void events_free(struct events *e);
 
 #endif

@@ -146,10 +146,12 @@ static void settle(struct sim *s, const struct gate_effect *e)
 		sim_fail_memory(s);
 		return;
 	}
+	/* Most workers joined in the order in which they said hello. */
 	for (size_t i = 0; i < e->lines; i++) {
 		const struct gate_line *l = &e->line[i];
 		s->range[i] = (struct queue_range){.is_back = l->back,
 						   .worker = l->worker,
+						   .seat = l->seat,
 						   .generation = l->generation,
 						   .id = l->range.id,
 						   .begin = l->range.begin,
@@ -241,6 +243,13 @@ static void carry_out(struct sim *s, const struct gate_effect *e)
 	}
 }
 
+static void leading_fetch(struct sim *s)
+{
+	const struct gate_effect *e = gate_ahead(s->gate, 8);
+	if (e && e->kind == GATE_ANSWER && e->token > 0)
+		sim_fetch_node(&s->node[(e->token - 1) % s->workers]);
+}
+
 /* Effects wait in one queue, so what is carried out may add to it. */
 void leading_obey(struct sim *s)
 {
@@ -248,8 +257,10 @@ void leading_obey(struct sim *s)
 	if (s->is_obeying)
 		return;
 	s->is_obeying = 1;
-	while (!s->failed && (e = gate_next(s->gate)))
+	while (!s->failed && (e = gate_next(s->gate))) {
+		leading_fetch(s);
 		carry_out(s, e);
+	}
 	sum_look(s);
 	s->is_obeying = 0;
 	if (gate_failed(s->gate)) {

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,27 @@ static void sim_begin(struct sim *s)
 		control_start(s, &s->node[i], "start", s->cost.stagger * (double)i);
 }
 
+void sim_fetch_node(const struct sim_node *n)
+{
+	for (size_t i = 0; i < offsetof(struct sim_node, actions) + sizeof n->actions; i += 64)
+		__builtin_prefetch((const char *)n + i, 1);
+}
+
+/* With a hundred thousand nodes most of the time is spent waiting for memory. So what events to come
+ * will touch is fetched while others are handled: first the node, then what it points to. */
+static void sim_fetch(struct sim *s)
+{
+	const struct event *e = events_ahead(&s->events, 16);
+	if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK)
+		sim_fetch_node(&s->node[e->node]);
+	e = events_ahead(&s->events, 8);
+	if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK) {
+		const struct sim_node *n = &s->node[e->node];
+		__builtin_prefetch(n->held, 1);
+		gate_fetch(s->gate, n->seat);
+	}
+}
+
 static void sim_handle(struct sim *s, const struct event *e)
 {
 	struct sim_node *n = &s->node[e->node];
@@ -253,6 +275,7 @@ int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 			s->moved_at = e.at;
 		}
 		s->now = e.at;
+		sim_fetch(s);
 		sim_handle(s, &e);
 	}
 	if (got < 0)

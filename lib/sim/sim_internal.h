@@ -149,18 +149,17 @@ enum sim_state {
 	SIM_LEAVING
 };
 
-/* What each batch touches stands first. */
+/* What each batch touches stands first, up to `actions`. */
 struct sim_node {
 	enum sim_state state;
 	enum node_role role;
 	uint32_t life;
 	int is_member;
 	int is_stopped; /* it lives and does not move */
-	int has_come;   /* its first process was there, or never will be */
-	char id[OPTION_ID_MAX];
+	uint32_t slot_life; /* of life_slot */
 	/* a worker */
+	size_t seat, row_seat; /* gate_seat(), queue_seat() */
 	uint64_t generation, sequence, iteration;
-	struct actions actions; /* sizes */
 	struct sim_piece *held;
 	size_t helds, held_room;
 	uint64_t rows_held;
@@ -169,30 +168,31 @@ struct sim_node {
 	double late; /* by so much its own work ends later than planned */
 	struct tally_batch batch;
 	struct tally tally;
-	size_t seat; /* gate_seat() */
 	/* where its drag comes from */
-	const struct sim_drag *drag; /* the first of its own; so many */
-	size_t drags, drag_at;
 	size_t slot, life_slot; /* of the schedule + 1; 0: none */
-	uint32_t slot_life;
-	/* It stands still since then, and what it was to do meanwhile, if anything. */
-	double stopped;
-	int is_due;
-	struct event due;
+	size_t drags, drag_at;  /* so many of its own */
 	/* It owes its next step since then (a worker, no server); below 0: it owes nothing. */
 	double owes;
-	struct pulse pulse;
-	double watched, watched_since; /* it is judged then; what it owed since then when this was planned */
 	double ready_at; /* its process became a member; below 0: it has not */
-	uint64_t in_a_row; /* failures */
+	double watched, watched_since; /* it is judged then; what it owed since then when this was planned */
 	uint32_t host; /* where it is; SIM_NO_HOST: a server on one of its own */
+	struct predictor *speed; /* NULL: none yet */
+	double foretold; /* samples a second of its next batch; 0: not known */
+	struct actions actions; /* sizes */
+	const struct sim_drag *drag; /* the first of its own */
 	struct sim_line line;
+	char id[OPTION_ID_MAX];
+	int has_come; /* its first process was there, or never will be */
+	/* It stands still since then, and what it was to do meanwhile, if anything. */
+	int is_due;
+	double stopped;
+	struct event due;
+	struct pulse pulse;
+	uint64_t in_a_row; /* failures */
 	double busy_until; /* a server */
 	double cores; /* of its next process, where there is a brain */
 	struct restart_past past; /* restarts by intention */
-	struct predictor *speed; /* NULL: none yet */
 	uint64_t in_force; /* samples of its batch that were decided on; 0: nobody has */
-	double foretold; /* samples a second of its next batch; 0: not known */
 };
 
 struct sim {
@@ -333,6 +333,7 @@ int control_carry(struct sim *s, const struct decision *d, struct error *err);
 /* sim.c */
 void sim_fail(struct sim *s, const struct error *err);
 void sim_fail_memory(struct sim *s);
+void sim_fetch_node(const struct sim_node *n); /* it will soon be looked at */
 void sim_plan_as(struct sim *s, double at, enum event_kind kind, uint32_t number, uint32_t life);
 void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n);
 void sim_log(struct sim *s, struct record_out *o); /* with at= */

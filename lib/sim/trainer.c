@@ -30,6 +30,7 @@ static enum queue_result ask(struct sim *s, struct sim_node *n, const char *kind
 {
 	struct error err = {0};
 	c->worker = n->id;
+	c->seat = n->row_seat;
 	c->generation = n->generation;
 	queue_clock(s->queue, SIM_EPOCH + s->now, s->now);
 	enum queue_result result = queue_make(s->queue, queue_kind(kind), c, &err);
@@ -141,6 +142,7 @@ static void worker_hello(struct sim *s, struct sim_node *n)
 		sim_fail(s, &err);
 	}
 	n->generation = c.generation;
+	n->row_seat = queue_seat(s->queue, n->id);
 	n->sequence = 0;
 	n->helds = 0;
 	n->rows_held = 0;

@@ -12,13 +12,13 @@
 #include <stdint.h>
 
 struct actions {
-	const char *worker;
 	uint64_t size, accum; /* in force: samples in a step, steps in a batch */
 	double scale;         /* of the learning rate, as last told; 1 at first */
 	int news;             /* something was taken and is not yet obeyed */
 	/* `applied` records, one line each; may be NULL. */
 	void (*log)(const char *line, size_t len, void *owner);
 	void *owner;
+	const char *worker;
 
 	/* private */
 	uint64_t new_size, new_accum; /* from the next batch on */
