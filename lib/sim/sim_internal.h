@@ -178,6 +178,7 @@ struct sim_node {
 	uint32_t host; /* where it is; SIM_NO_HOST: a server on one of its own */
 	struct predictor *speed; /* NULL: none yet */
 	double foretold; /* samples a second of its next batch; 0: not known */
+	struct pulse pulse;
 	struct actions actions; /* sizes */
 	const struct sim_drag *drag; /* the first of its own */
 	struct sim_line line;
@@ -187,7 +188,6 @@ struct sim_node {
 	int is_due;
 	double stopped;
 	struct event due;
-	struct pulse pulse;
 	uint64_t in_a_row; /* failures */
 	double busy_until; /* a server */
 	double cores; /* of its next process, where there is a brain */
