@@ -220,6 +220,15 @@ size_t queue_seat(const struct queue *q, const char *worker)
 	return w ? w->seat : 0;
 }
 
+void queue_fetch(const struct queue *q, size_t seat)
+{
+	if (seat == 0 || seat > q->worker_count)
+		return;
+	const char *w = (const char *)q->seat[seat - 1];
+	__builtin_prefetch(w, 1);
+	__builtin_prefetch(w + 64, 1);
+}
+
 struct worker *queue_worker_make(struct queue *q, const char *id)
 {
 	struct worker *w = queue_worker(q, id);

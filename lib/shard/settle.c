@@ -99,15 +99,6 @@ static int is_in_frame(const struct piece *p, const struct queue_range *range)
 
 /* Of ranges to come, what will be looked at is fetched meanwhile. */
 #define SETTLE_AHEAD 16
-static void settle_fetch(const struct queue *q, size_t seat)
-{
-	if (seat == 0 || seat > q->worker_count)
-		return;
-	const char *w = (const char *)q->seat[seat - 1];
-	__builtin_prefetch(w, 1);
-	__builtin_prefetch(w + 64, 1);
-}
-
 static void settle_fetch_piece(const struct queue *q, size_t seat)
 {
 	if (seat == 0 || seat > q->worker_count)
@@ -200,7 +191,7 @@ static size_t settle_judge(struct queue *q, struct queue_range *ranges, size_t c
 	q->judged++;
 	for (size_t i = 0; i < count; i++) {
 		if (i + SETTLE_AHEAD < count)
-			settle_fetch(q, ranges[i + SETTLE_AHEAD].seat);
+			queue_fetch(q, ranges[i + SETTLE_AHEAD].seat);
 		if (i + SETTLE_AHEAD / 2 < count)
 			settle_fetch_piece(q, ranges[i + SETTLE_AHEAD / 2].seat);
 		ranges[i].refused = 0;

@@ -156,7 +156,10 @@ static void sim_fetch(struct sim *s)
 	if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK) {
 		const struct sim_node *n = &s->node[e->node];
 		__builtin_prefetch(n->held, 1);
-		gate_fetch(s->gate, n->seat);
+		if (e->kind == EVENT_PUSHED)
+			gate_fetch(s->gate, n->seat);
+		else if (e->kind == EVENT_NEXT && n->rows_held * 2 <= n->actions.size * s->job.ahead)
+			queue_fetch(s->queue, n->row_seat);
 	}
 }
 
