@@ -196,7 +196,12 @@ PACELINE_JUDGED=1 "$0" "$@" | line_awk -v form="$([[ " $* " == *" --short "* ]] 
 			}
 		}
 	}
-	END { exit missed }' <(judge_limits) -
+	$1 == "bench" { seen = 1 }
+	END { exit missed ? 1 : seen ? 0 : 3 }' <(judge_limits) -
 judge_ends=("${PIPESTATUS[@]}")
 [ "${judge_ends[0]}" = 0 ] || exit "${judge_ends[0]}"
+[ "${judge_ends[1]}" != 3 ] || {
+	echo "MISSED: ${0##*/}: it has printed no bench record" >&2
+	exit 1
+}
 exit "${judge_ends[1]}"
