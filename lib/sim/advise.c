@@ -154,6 +154,26 @@ static void what_at_pace(const struct adviser *v, struct copy *c, size_t worker)
 		speed[k] = fmax(speed[k], v->median[k]);
 }
 
+/* The suspected workers are no slower than the median of the others. */
+static int what_like_others(const struct adviser *v, struct copy *c, enum advise_kind kind, const char *what)
+{
+	double *sorted = malloc((c->workers + 1) * sizeof *sorted);
+	if (!sorted)
+		return error_set(v->err, ERROR_OS, NULL, "out of memory");
+	for (size_t k = 0; k < c->windows; k++) {
+		size_t others = 0;
+		for (size_t i = 0; i < c->workers; i++)
+			if (!is_suspected(v, kind, what, i))
+				sorted[others++] = v->copy.speed[i * c->windows + k];
+		double median = others > 0 ? reals_median(sorted, others) : v->median[k];
+		for (size_t i = 0; i < c->workers; i++)
+			if (is_suspected(v, kind, what, i))
+				c->speed[i * c->windows + k] = fmax(c->speed[i * c->windows + k], median);
+	}
+	free(sorted);
+	return 0;
+}
+
 /* The job without one suspect; or, all_others: without any suspect but this one. kind ADVISE_KINDS is
  * none of them. */
 static double run_without(const struct adviser *v, enum advise_kind kind, const char *what,
@@ -163,9 +183,13 @@ static double run_without(const struct adviser *v, enum advise_kind kind, const 
 	if (what_begin(v, &w) != 0)
 		return NAN;
 	struct copy *c = &w.copy;
-	for (size_t i = 0; i < c->workers; i++)
-		if (is_suspected(v, kind, what, i) != all_others)
+	for (size_t i = 0; i < c->workers && all_others; i++)
+		if (!is_suspected(v, kind, what, i))
 			what_at_pace(v, c, i);
+	if (!all_others && what_like_others(v, c, kind, what) != 0) {
+		copy_free(c);
+		return NAN;
+	}
 	for (size_t i = 0; i < c->servers; i++)
 		if (is_suspected_server(kind, what, i) != all_others)
 			c->delay[i] = 0;

@@ -26,9 +26,9 @@
 
 enum advise_kind {
 	/* suspects */
-	ADVISE_WORKER,  /* it would have been as fast as the median worker */
+	ADVISE_WORKER,  /* it would have been as fast as the median of the others */
 	ADVISE_HOST,    /* its workers would */
-	ADVISE_WORKERS, /* all would */
+	ADVISE_WORKERS, /* all would have been as fast as the median worker */
 	ADVISE_SERVER,  /* it would have been as fast as the median server */
 	ADVISE_SERVERS, /* all would */
 	ADVISE_BARRIER, /* commits, pulls and pushes would have cost nothing */

@@ -196,30 +196,29 @@ static double copy_barrier(const struct copy *c, const struct account *a, const 
 	return means_of(least.count > 0 ? &least : &all);
 }
 
-/* Of the workers that were there at the beginning. */
-static void copy_first_starts(const struct copy *c, const struct account *a, struct copy_cost *out)
+/* Of the workers that were there at the beginning: from when training began until they were ready. */
+static void copy_first_starts(const struct copy *c, const struct account *a, const struct copy_clock *clock,
+			      struct copy_cost *out)
 {
 	double least = INFINITY, most = -INFINITY, workers = 0;
 	for (size_t i = 0; i < a->nodes; i++) {
-		const struct account_node *n = &a->node[i];
-		long worker = copy_worker_of(n);
-		if (worker < 0 || worker >= (long)c->first_workers)
+		const struct account_spans *s = &a->node[i].spans;
+		long worker = copy_worker_of(&a->node[i]);
+		size_t k = 0;
+		while (k < s->count && s->span[k].what != ACCOUNT_UP)
+			k++;
+		if (worker < 0 || worker >= (long)c->first_workers || k == s->count)
 			continue;
-		for (size_t k = 0; k < n->spans.count; k++) {
-			const struct account_span *s = &n->spans.span[k];
-			if (s->what != ACCOUNT_STARTING)
-				continue;
-			least = fmin(least, s->to - s->from);
-			most = fmax(most, s->to - s->from);
-			workers++;
-			break;
-		}
+		double ready = fmax(copy_trained(clock, s->span[k].from), 0);
+		least = fmin(least, ready);
+		most = fmax(most, ready);
+		workers++;
 	}
 	out->start = workers > 0 ? least : NAN;
 	out->stagger = workers > 1 ? (most - least) / (workers - 1) : NAN;
 }
 
-static void copy_starts(struct copy *c, const struct account *a)
+static void copy_starts(struct copy *c, const struct account *a, const struct copy_clock *clock)
 {
 	struct means worker = {0}, server = {0}, hand_over = {0};
 	for (size_t i = 0; i < a->marks; i++) {
@@ -233,7 +232,7 @@ static void copy_starts(struct copy *c, const struct account *a)
 			means_add(&hand_over, m->down, 1);
 		}
 	}
-	copy_first_starts(c, a, &c->cost);
+	copy_first_starts(c, a, clock, &c->cost);
 	c->cost.start = worker.count > 0 ? means_of(&worker) : c->cost.start;
 	c->cost.start_server = means_of(&server);
 	c->cost.hand_over = means_of(&hand_over);
@@ -561,7 +560,7 @@ static int copy_measure(struct copy *c, const struct account *a, const struct co
 		copy_fill(c, sorted);
 		double slowest = copy_servers(c, a, sorted);
 		c->cost.commit = fmax(copy_barrier(c, a, clock, did, held) - slowest, 0);
-		copy_starts(c, a);
+		copy_starts(c, a, clock);
 		copy_checkpoints(a, &c->cost);
 		if (!isnan(c->cost.pending))
 			c->cost.pending = fmax(c->cost.pending - c->cost.start, 0);

@@ -10,7 +10,7 @@
  * Of a batch's communication half is the pull and half the push.  Applying costs what the median server takes; a
  * slower one is delayed by the rest.  A commit costs what the worker that waits least waits for a batch, without the
  * slowest server (account/cost.h: the barrier), where no server was handed over and no checkpoint begun.  A start
- * costs the mean time from a worker's end until the next one is ready (if none ended: of the first that was ready);
+ * costs the mean time from a worker's end until the next one is ready (if none ended: from the beginning until the first was ready);
  * at the beginning workers follow one another, `stagger` apart.  A checkpoint costs its mean stall.  Nodes end, are
  * restarted by a decision, leave, and are more or fewer, when they were in the job.
  */
