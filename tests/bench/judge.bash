@@ -117,6 +117,8 @@ judge_limits() {
 		paceline-py p50-us < 1000 10000
 		notices over-none < 1.15 - way=notice
 		notices samples-again < 0 0 way=notice
+		peers faster > 2.5 1 solution=pace straggler=one-4
+		peers faster > 1.3 1 solution=pace straggler=two-2
 		ps-growth longest/copy < 3 -
 		ps-growth restart/longest > 3 1
 		ps-growth seconds/sent < 3 -
