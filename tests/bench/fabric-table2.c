@@ -24,7 +24,7 @@
  *
  * Those of name=fabric-table2-safe are of a30, where the server may die (fabric-table2-safe.h).
  *
- *   fabric-table2 SEEDS SECONDS: a record for each cell: ms for 30 committed updates; and
+ *   fabric-table2 SEEDS[@FIRST] SECONDS: a record for each cell: ms for 30 committed updates; and
  *       what it costs that the server may die
  *   fabric-table2 SEEDS SECONDS DATA MODEL ROWS TARGET TRAIN TEST [C1|C2|C3]: a record for each
  *       cell and design, until a real model has the loss TARGET (fabric-table2-loss.h); an update
@@ -70,6 +70,7 @@ static const double paper_lda = 182.0 / 139; /* 7.1, a30 */
 static const struct compute *compute;
 static double until;       /* seconds that are simulated */
 static double usual = 0.1; /* s that a batch takes */
+static size_t first;       /* seed */
 static double lag;         /* s until schedules and shares know of other rates */
 static int64_t rate[EPOCHS_MAX + 1][REPLICA + 1][2]; /* bytes/s; out, in */
 static int64_t slow;                                 /* the least rate of the network */
@@ -640,7 +641,7 @@ static void simulate_cell(struct cell all[DESIGNS], size_t c, size_t n, size_t s
 	compute = &computes[c];
 	memset(all, 0, DESIGNS * sizeof *all);
 	for (size_t run = 0; run < seeds; run++) {
-		seed = 1000 * run + 10 * n;
+		seed = 1000 * (first + run) + 10 * n;
 		make_rates(&networks[n]);
 		for (size_t d = 0; d < DESIGNS; d++) {
 			all[d].of[run] = simulate(d);
@@ -793,7 +794,7 @@ static double provide(const struct provision *p, size_t n, size_t seeds, double 
 	struct safe_deaths all = {0};
 	for (size_t run = 0; run < seeds; run++) {
 		struct safe safe = {.provision = p};
-		seed = 1000 * run + 10 * n;
+		seed = 1000 * (first + run) + 10 * n;
 		make_rates(&networks[n]);
 		struct result r = serve(30, &safe);
 		struct safe_deaths d = safe_die(&safe, until, rates_of);
@@ -883,7 +884,9 @@ static int train_said(size_t seeds, const struct task *task)
 int main(int argc, char **argv)
 {
 	static struct cell all[DESIGNS];
-	size_t seeds = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
+	char *end = NULL;
+	size_t seeds = argc > 2 ? strtoul(argv[1], &end, 10) : 0;
+	first = end && *end == '@' ? strtoul(end + 1, NULL, 10) : 0;
 	until = argc > 2 ? strtod(argv[2], NULL) : 0;
 	if ((argc != 3 && argc != 9 && argc != 10) || seeds == 0 || seeds > SEEDS_MAX ||
 	    !(until > 0) || until > EPOCHS_MAX * EPOCH)
