@@ -184,12 +184,13 @@ bench: programs
 	@missed=0; for bench in $(BENCHES); do \
 		PACELINE_BIN=$$PWD/$(BUILD)/bin tests/bench/$$bench || [ $$? = 77 ] || missed=1; done; exit $$missed
 
-# The papers' figures, simulated: fills the tables of a page, and draws them.
+# The papers' figures, simulated: fills the tables of a page, and draws a picture of each paper's.
 evaluation: programs
 	PACELINE_BIN=$$PWD/$(BUILD)/bin tests/evaluation/run >$(BUILD)/evaluation
 	tests/evaluation/tables $(BUILD)/evaluation doc/evaluation.md >$(BUILD)/evaluation.md
-	tests/evaluation/picture $(BUILD)/evaluation >doc/evaluation.svg
 	cp $(BUILD)/evaluation.md doc/evaluation.md
+	for paper in AntDT LB-BSP DLRover MLfabric; do \
+		tests/evaluation/picture -v paper=$$paper $(BUILD)/evaluation >doc/evaluation-$$paper.svg; done
 
 # What a card computes, and how fast; elsewhere it says that it did not run.
 gpu:

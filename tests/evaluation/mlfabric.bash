@@ -64,9 +64,9 @@ row MLfabric-7.2 0.82 - "C2 N2: its communication, of a tree's" mlfabric = sums
 row MLfabric-7.2 4.1 - "messages over slow links, percent" mlfabric = slow-s
 row MLfabric-7.2 9.0 - "with a tree" mlfabric = slow-tree
 
-row MLfabric-7.3 6 - "a checkpoint every 30 updates costs so many times what replication costs" mlfabric = ckpt30
-row MLfabric-7.3 "up to 30" - "chain replication" mlfabric = chain
-row MLfabric-7.3 5.6 - "bytes to the replica, so many times fewer with a bound of 600" mlfabric = fewer
+row MLfabric-7.3 6 - "a checkpoint every 30 updates costs, of what replication costs" mlfabric = ckpt30
+row MLfabric-7.3 "up to 30" - "chain replication, the same" mlfabric = chain
+row MLfabric-7.3 5.6 - "bytes to the replica with a bound of 600, so many times fewer" mlfabric = fewer
 
 row MLfabric-7.4 30 0.27 "a schedule of 100 updates, ms" -
 row MLfabric-7.4 440 2.0 "500" -
