@@ -152,3 +152,20 @@ antdt_230() { # SOLUTION
 sim big < <(antdt_230 none)
 sim big-nd < <(antdt_230 antdt-nd)
 row AntDT-Fig-19 0.19 - "230 workers, 50 servers, of BSP's" big-nd / big
+
+# Numbers of what-if analysis (Lin and others, OSDI '25) from the records of trainctl advise, which simulates a job again
+# without its stragglers: the log of Table III's job with slow workers, intensity 0.8.
+what_if() { # SEED
+	local dir="$T/.advise.$1"
+	mkdir -p "$dir"
+	printf '%s\n' JOB=sim DATA=rows.csv WORKERS=20 SERVERS=8 BATCH=81920 SYNC=bsp SOLUTION=none >"$dir/job.env"
+	trainsim --seed $1 <"$T/workers-0.8-bsp" >"$dir/job.log"
+	trainctl advise --state-dir "$dir" --records | awk '
+		{ split("", v); for (i = 2; i <= NF; i++) { split($i, f, "="); v[f[1]] = f[2] } }
+		$1 == "advice" { whole = v["simulated"]; ideal = v["ideal"] }
+		$1 == "suspect" && v["kind"] == "worker" && v["saves"] > worst { worst = v["saves"] }
+		END { printf "summary state=done slowdown=%.4f worst=%.4f\n", whole / ideal, worst / (whole - ideal) }'
+}
+made what-if what_if
+row What-if - - "S: the job's time, of the ideal job's" what-if = slowdown
+row What-if - - "M_W: how much of what is lost the worst worker alone costs" what-if = worst
