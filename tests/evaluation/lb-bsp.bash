@@ -77,6 +77,9 @@ lb_3 lstm "LSTM, look-back 2" 1.17 0.51 - -
 lb_3 narx "NARX, look-back 2" 0.61 0.42 0.49 -
 lb_3 mix "all, weighed (the kit's)" - - - "0.47 to 0.59"
 
+row LB-BSP-Fig-9 0.42 "0.47 to 0.59" "LB-BSP (NARX; the bench: the kit's) of BSP's, the machines of Table 3" lb-flicker-narx / lb-flicker
+row LB-BSP-Fig-9 0.61 "0.56 to 0.63" "LB-BSP's of FlexRR's" -
+
 # Fig. 6: 16 GPUs, those of Fig. 8 four times; time until so many images have been trained, which for schemes whose
 # updates are of 32 images each, or of 512 by 16 workers, is that of an update.
 lb_6() { # SYNC SOLUTION
