@@ -66,6 +66,20 @@ far_job() { far_file 400 SERVERS=2 CHECKPOINT=0.5 "$@"; } # KEY=VALUE...
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
+@test "a server and a worker that were given up and live on there are ended by the next ones; exact" {
+	far_job EPOCHS=20
+	go stranded
+	wait_for 'came_to 500'
+	STRANDED=
+	stranded h1 ps1 w1
+	wait_for '[ "$(logged "^event role=server id=ps1 kind=ready host=h1 ")" -ge 2 ]'
+	wait_for '[ "$(logged "^event role=worker id=w1 kind=ready host=h1 ")" -ge 2 ]'
+	not on h1 ps -o pid= -p $STRANDED
+	to_end
+	[ "$(logged '^event role=server id=ps1 kind=exit .* status=75 ')" -eq 0 ]
+	grep -q "^node-host: h1: process [0-9]* had been given up here, and lived on: killed, with what it ran" "$STATE/logs/ps1.log"
+}
+
 # bats test_tags=long
 @test "the machine of trainctl dies without a word: nothing of the job is left on the other hosts" {
 	far_job EPOCHS=40

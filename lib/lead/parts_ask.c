@@ -13,10 +13,13 @@
 #define ANSWER_SECONDS 30.0
 #define AGAIN_SECONDS 0.1
 
-/* 1: to be asked again. */
-static int ask_once(const char *socket, double seconds, struct record *r, struct error *err)
+/* 1: to be asked again. So is one of an earlier incarnation: it was given up on its host and lives on, and
+ * the one that was started in its place is about to end it. */
+static int ask_once(const char *socket, uint64_t incarnation, double seconds, struct record *r,
+		    struct error *err)
 {
 	struct call *c = NULL;
+	uint64_t of = incarnation;
 	int rc = call_open(&c, socket, seconds, ANSWER_SECONDS, err);
 
 	if (rc == 0)
@@ -25,15 +28,22 @@ static int ask_once(const char *socket, double seconds, struct record *r, struct
 		rc = call_receive(c, r, err);
 	call_close(c);
 	if (rc == 0)
+		record_u64_opt(r, "incarnation", 0, UINT64_MAX, &of, NULL);
+	if (rc == 0 && of < incarnation)
+		rc = error_set(err, ERROR_TEMPFAIL, socket, "is of incarnation %llu, not of %llu",
+			       (unsigned long long)of, (unsigned long long)incarnation);
+	if (rc == 0)
 		return 0;
 	return err->code == ERROR_UNAVAILABLE || err->code == ERROR_TEMPFAIL ? 1 : -1;
 }
 
-static int ask_part(const char *socket, double until, struct record *r, struct error *err)
+static int ask_part(const char *socket, uint64_t incarnation, double until, struct record *r,
+		    struct error *err)
 {
 	int rc;
 
-	while ((rc = ask_once(socket, until - clock_mono(), r, err)) > 0 && clock_mono() < until)
+	while ((rc = ask_once(socket, incarnation, until - clock_mono(), r, err)) > 0 &&
+	       clock_mono() < until)
 		clock_sleep(AGAIN_SECONDS);
 	return rc == 0 ? 0 : -1;
 }
@@ -85,7 +95,7 @@ int lead_parts_ask(const char *const *sockets, size_t count, uint64_t incarnatio
 
 	*s = (struct lead_parts_state){.map.parts = (uint32_t)count};
 	for (uint32_t i = 0; rc == 0 && i < count; i++) {
-		rc = ask_part(sockets[i], until, r, err);
+		rc = ask_part(sockets[i], incarnation, until, r, err);
 		if (rc == 0 && add_part(r, i, (uint32_t)count, incarnation, s, err) != 0)
 			rc = error_wrap(err, sockets[i]);
 	}
