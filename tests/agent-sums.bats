@@ -87,7 +87,7 @@ under_way() {
 two_ranks() {
 	queue --epochs "$1"
 	replica
-	lead
+	lead --expect 2
 	rank w0 0.02
 	rank w1 0.02
 	under_way
