@@ -40,7 +40,7 @@ alike() {
 }
 
 @test "ranks: a spare takes a dead rank's place, who is a spare from then on; nobody goes back" {
-	ranks_job WORKERS=3,spares:1 RESTARTS=shard:never
+	ranks_job WORKERS=3,spares:1 RESTARTS=shard:never SOLUTION=antdt-nd,every:0.2
 	begin first
 	wait_for 'came_to 200'
 	wait_for 'node s0 spare'
@@ -49,8 +49,10 @@ alike() {
 	wait_for 'node w1 spare'
 	kill -9 "$(pid_of w0)"
 	wait_for 'node w1 worker'
+	wait_for '[ "$(grep -A 1000 "^spare id=w1 for=w0 " run/state/job.log | grep -c "^decided ")" -ge 2 ]'
 	alike first.out s0 w1 w2
 	[ "$(logged '^spare id=s0 for=w1 ')" = 1 ]
+	[ "$(logged 'but there are')" = 0 ]
 }
 
 @test "ranks: a spare whose trainer is stopped is not taken, and is one again when it goes on" {

@@ -18,11 +18,13 @@ int sup_node_is_spare(const struct sup_node *n)
 
 /* ---- roles ---- */
 
-/* a is the spare, b the one that is missed. */
+/* a is the spare, b the one that is missed, or drops out. The monitor still counts b as a worker, and a solution that
+ * is told of more workers than it sees decides nothing. */
 static void swap_roles(struct sup_node *a, struct sup_node *b)
 {
 	const struct role *role = a->role;
 	uint32_t number = a->number;
+	sup_event(b, "left", NULL);
 	a->role = b->role;
 	a->number = b->number;
 	b->role = role;
