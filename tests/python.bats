@@ -1063,8 +1063,10 @@ gradients() {
 	run -0 $python - <<-'END'
 		import os, torch, paceline
 		from torch import nn
+		def kept(*tensors): return {"tensors": dict(enumerate(tensors))}
 		def batch_of(model, samples=4):
-		    batch = next(paceline.batches(state={}, sums=model, samples=samples, size=samples))
+		    state = kept(*model) if isinstance(model, list) else {"model": getattr(model, "module", model)}
+		    batch = next(paceline.batches(state=state, sums=model, samples=samples, size=samples))
 		    batch.rows
 		    return batch
 		def refused(words, run):
@@ -1082,7 +1084,7 @@ gradients() {
 		    model["few"](x.bfloat16()).float().mean().backward()
 		backward()
 		plain = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-		source = paceline.batches(state={}, sums=model, samples=16, size=4)
+		source = paceline.batches(state={"model": model}, sums=model, samples=16, size=4)
 		for batch in source:
 		    batch.rows
 		    model.zero_grad(set_to_none=batch.iteration % 2 == 0)
@@ -1094,7 +1096,7 @@ gradients() {
 		# A sum of halves may be too large for one.
 		half = nn.Parameter(torch.zeros(2, dtype=torch.float16))
 		half.grad = torch.full((2,), 100.0, dtype=torch.float16)
-		source = iter(paceline.batches(state={}, sums=[half], samples=6000, size=3000))
+		source = iter(paceline.batches(state=kept(half), sums=[half], samples=6000, size=3000))
 		batch = next(source)
 		batch.rows
 		batch.sum()
@@ -1107,7 +1109,7 @@ gradients() {
 		# Clipping, or a second backward(): seen in the first batch, nothing is announced; later it is too late.
 		def train(*changes):
 		    weight = nn.Parameter(torch.ones(9))
-		    source = paceline.batches(state={}, sums=[weight], samples=9, size=3)
+		    source = paceline.batches(state=kept(weight), sums=[weight], samples=9, size=3)
 		    for batch, change in zip(source, changes):
 		        batch.rows
 		        weight.grad = None
@@ -1131,12 +1133,175 @@ gradients() {
 		model["frozen"].requires_grad_(True)
 		refused("parameter frozen.weight was frozen when batches(sums=) was called", batch.sum)
 		refused("parameter 0 is torch.complex64", lambda: batch_of([nn.Parameter(torch.zeros(1, dtype=torch.complex64))]))
+		# A model, models, parameters, in any list, once each.
+		some = nn.Linear(3, 2)
+		for given, names in ((some, ["weight", "bias"]), ([some, some], ["0.weight", "0.bias"]), ([[some]], ["0.0.weight", "0.0.bias"]),
+		                     (some.parameters(), ["0", "1"]), (some.weight, ["0"]), ((p for p in [some.bias]), ["0"])):
+		    source = paceline.batches(state={"model": some}, sums=given, samples=4)
+		    assert [name for name, _ in source._sums._all] == names, (given, names)
+		    next(source)
+		for wrong in "model", {"model": some}, [some, "bias"], 0.5:
+		    refused("sums= takes a model of PyTorch, or a list of models", lambda: paceline.batches(state={}, sums=wrong, samples=4))
 		class DistributedDataParallel:
 		    module, process_group = model, type("Group", (), {"size": lambda self: 2})()
 		assert len(list(batch_of(DistributedDataParallel()).parts())) == 1 # by hand
 		os.environ.update(PACELINE_IN=str(os.pipe()[0]), PACELINE_OUT=str(os.pipe()[1]))
 		refused("sums= takes the place of DistributedDataParallel", lambda: batch_of(DistributedDataParallel()))
 	END
+}
+
+@test "torch: what is not in state=, and a sum in the wrong place, are told before anything is lost" {
+	need torch
+	cat >wrong.py <<-'END'
+		import sys, torch, paceline
+		from torch import nn
+		model, other = nn.Linear(1, 2), nn.Linear(2, 1)
+		optimizer = torch.optim.Adam([*model.parameters(), *other.parameters()], 0.01)
+		schedule = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+		state = {"model": model, "other": other, "optimizer": optimizer, "schedule": schedule}
+		class Copies:  # state_dict() of its own
+		    def state_dict(self): return {"weights": [p.detach().clone() for p in model.parameters()]}
+		    def load_state_dict(self, state): raise NotImplementedError
+		exec(sys.argv[1])
+		for batch in paceline.batches(state=state, sums=[model, other], samples=8, size=4):
+		    optimizer.zero_grad()
+		    loss = other(model(torch.ones(len(batch.rows), 1))).mean()
+		    exec(sys.argv[2])
+		print("trained", batch.iteration)
+	END
+	wrong() { run "$1" $python wrong.py "$2" "${3:-loss.backward(); batch.sum(loss); optimizer.step()}"; }
+	wrong -0 ''
+	[[ $output == *"trained 1" && $output != *"not in state"* ]]
+	wrong -1 'del state["other"]'
+	[[ $output == *"parameter 1.weight of sums= is not in state=, so a rank that joins would have another value of it"* ]]
+	[[ $output != *trained* ]]
+	wrong -0 'state["model"] = Copies()'
+	wrong -0 'del state["optimizer"], state["schedule"]'
+	[[ $output == *"paceline: not in state=: Adam, StepLR. A process that joins"* ]]
+	wrong -0 'state["all"] = dict(o=optimizer, s=schedule); del state["optimizer"], state["schedule"]'
+	[[ $output != *"not in state"* ]]
+	wrong -0 'state["s"] = torch.optim.lr_scheduler.ChainedScheduler([schedule]); del state["schedule"], state["optimizer"]'
+	[[ $output == *"paceline: not in state=: Adam. A"* ]]
+	wrong -1 '' 'loss.backward(); optimizer.step(); batch.sum(loss)'
+	[[ $output == *"parameter 0.weight was changed between backward() and batch.sum(): optimizer.step() comes behind"* ]]
+	wrong -1 '' 'batch.sum(loss); loss.backward(); optimizer.step()'
+	[[ $output == *"iteration 0: backward() behind batch.sum(), so its gradients are not summed"* ]]
+	# Parameters that are changed elsewhere.
+	wrong -0 '' 'torch.no_grad().__enter__(); model.weight.clamp_(-9, 9); torch.enable_grad().__enter__()
+loss = other(model(torch.ones(4, 1))).mean(); loss.backward(); batch.sum(loss); optimizer.step()'
+}
+
+@test "torch: ranks whose parameters part are told, and ranks that only round in other ways are not" {
+	need torch
+	cat >parts.py <<-'END'
+		import os, sys, torch, paceline
+		torch.manual_seed(int(os.environ["RANK"]))
+		model = torch.nn.Linear(3, 3)
+		optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+		state = {"model": model, "optimizer": optimizer}
+		if sys.argv[1] == "lost": del state["optimizer"]
+		for batch in paceline.batches(state=state, sums=model, samples=120):
+		    optimizer.zero_grad()
+		    model(torch.tensor(batch.rows or [0.0]).float().unsqueeze(1).expand(-1, 3) / 120).pow(2).mean().backward()
+		    batch.sum()
+		    optimizer.step()
+		    if sys.argv[1] == "rounds" and os.environ["RANK"] == "1": model.weight.data *= 1 + 3e-7
+	END
+	parts() { rehearse --samples 120 --size 4,3,0/3,4,1 --ranks 3 --kill 1@5 -- $python parts.py "$1" >out 2>err; }
+	parts whole
+	not grep 'not those of the others' err
+	parts rounds
+	not grep 'not those of the others' err
+	parts lost
+	grep -q 'iteration [0-9]*: the parameters of this rank are not those of the others (they are 0.[0-9]* of their length apart)' err
+}
+
+@test "Loader: the loss of an epoch is that of all ranks, also in one that joins; patience ends the job" {
+	need numpy
+	loading
+	cat >losses.py <<-'END'
+		from loading import *
+		import numpy
+		loader, seen, best = paceline.Loader(DataLoader(Rows(), 8)), {}, None
+		assert loader.batch_size == 8
+		for epoch in loader.epochs(9, state={"seen": seen}, sums=1):
+		    for rows in loader:
+		        rows = loader.batch.rows
+		        paceline.allreduce(numpy.ones(1), loader.batch, sum(rows) / len(rows) + epoch if rows else 7e9)
+		    worse = max(0, epoch - 2)
+		    assert abs(loader.loss - 24.5 - epoch) < 3, (epoch, loader.loss)
+		    best = loader.save(epoch, "best", min=10 - epoch + 2 * worse, patience=3)
+		os.write(1, b"ended %d %d %.4f\n" % (epoch, best, loader.loss))
+	END
+	rehearse --samples 50 --epochs 9 --size 4,3,0/3,4,1 --ranks 3 --kill 1@9 --kill 0@13 -- $python losses.py >out
+	[ "$(grep -c '^ended' out)" -eq 3 ]
+	grep -q '^ended 5 8 ' out
+	[ "$(grep '^ended' out | sort -u | wc -l)" -eq 1 ]
+	WORLD_SIZE=1 $python losses.py >out
+	grep -q '^ended 5 8 ' out
+	$python - <<-'END'  # without sums=: of this rank's rows, with the batch in hand
+		from loading import *
+		loader = paceline.Loader(DataLoader(Rows(), 8))
+		for epoch in loader.epochs(2):
+		    rows = []
+		    for own in loader:
+		        loader.batch.loss = sum(own) / len(own) + epoch
+		        rows += own
+		    assert abs(loader.loss - sum(rows) / len(rows) - epoch) < 1e-9
+		try: loader.save(1, "x", patience=3)
+		except paceline.Error as error: assert "min= or max=" in str(error)
+		else: raise SystemExit("no error")
+	END
+}
+
+@test "Loader: a process that begins when all is trained validates once more, and trains nothing" {
+	loading
+	cat >again.py <<-'END'
+		from loading import *
+		(a, b), (c, d) = os.pipe(), os.pipe()
+		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d), PACELINE_SAMPLES="50", PACELINE_EPOCHS="3", PACELINE_BATCH="8")
+		class Schedule:
+		    optimizer, last = None, 0
+		    def step(self, *given): self.last += 1
+		    def get_last_lr(self): return [self.last]
+		    def state_dict(self): return dict(self.__dict__)
+		    def load_state_dict(self, state): self.__dict__.update(state)
+		schedule = Schedule()
+		schedule.last = 21
+		state = paceline._State({"schedule": schedule}).save(".")
+		os.write(b, b"resume path=%s iteration=9\nok state=end\n" % state.encode() if sys.argv[1:] else b"ok state=end\n")
+		loader, seen = paceline.Loader(DataLoader(Rows(), 8)), []
+		for epoch in loader.epochs(3, state={"schedule": schedule}):
+		    for rows in loader: raise SystemExit("a batch")
+		    schedule.step()
+		    seen.append(epoch)
+		assert seen == ([2] if sys.argv[1:] else []) and schedule.last == 21, (seen, schedule.last)
+	END
+	sed -i '1s/$/, sys/' loading.py
+	python3 again.py resumed
+	python3 again.py
+}
+
+@test "torch: num_workers: rows are no files that stay open; readers end with their trainer" {
+	need torch
+	cat >readers.py <<-'END'
+		import os, resource, sys, torch, paceline
+		from torch.utils.data import DataLoader, Dataset
+		resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+		class Rows(Dataset):
+		    def __len__(self): return 300
+		    def __getitem__(self, row): return torch.tensor([row]), torch.tensor(row).bfloat16(), row, os.getpid()
+		loader = paceline.Loader(DataLoader(Rows(), 100, num_workers=2))
+		for epoch in loader.epochs(1, state={}):
+		    for x, few, rows, pids in loader:
+		        assert x[:, 0].tolist() == rows.tolist() == loader.batch.rows and few.dtype == torch.bfloat16
+		        x[0] = 5
+		        with open("pids", "a") as file: print(*set(pids.tolist()), file=file)
+	END
+	$python readers.py
+	rehearse --samples 300 --size 100 --save-every 1 --kill 0@1 -- $python readers.py >out
+	grep -q ' restarts=1 ' out
+	wait_for 'not kill -0 $(cat pids)'
 }
 
 points() { # ROWS
@@ -1241,7 +1406,7 @@ assert torch.load("c.pt").keys() == a.keys()'
 		torch.manual_seed(rank)
 		model = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1))
 		rows = 0
-		for batch in paceline.batches(state={}, sums=model, samples=7, size=2):
+		for batch in paceline.batches(state={"model": model}, sums=model, samples=7, size=2):
 		    x = torch.tensor(batch.rows, dtype=torch.float).unsqueeze(1)
 		    model.zero_grad()
 		    if batch.size: model(x).mean().backward()

@@ -23,9 +23,12 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import gc
+import io
 import math
 import mmap
 import os
+import pickle
 import random
 import resource
 import signal
@@ -385,6 +388,7 @@ class Batch:
             return
         if source.collective:
             self._tell_unweighed()
+        source._counts["losses"] = source._with_loss(self, self._mean_loss(), self.size)
         source._step(self, asks)
 
     def _tell_unread(self) -> None:
@@ -500,9 +504,10 @@ class Batches:
         self._state: Optional[_State] = None
         self._before: Optional[Dict[str, Any]] = None  # a step that does not count: the state before it
         self._rows = self._all = 0  # of an epoch, of all epochs; 0: not known
-        # In the state: rows of a step of a schedule (BATCH as the job began); with sums, done: rows in the model
-        self._counts = {"rows": 0}
+        # In the state: rows of a step of a schedule (BATCH as the job began), _with_loss(), what patience= counts
+        self._counts: Dict[str, Any] = {"rows": 0}
         self._epoch = 0
+        self._resumed = False  # this process has loaded a state
         self._best: Dict[str, float] = {}  # by hand: the value of what save() has written
         self._proven = 0  # rows of the largest part that has fitted the memory
 
@@ -523,6 +528,23 @@ class Batches:
         every = self._counts["rows"]
         epochs, rest = divmod(done, self._rows) if self._rows else (0, done)
         return epochs * -(-self._rows // every) - (-rest // every)
+
+    @property
+    def loss(self) -> float:
+        """The mean loss over the rows of this epoch so far, or of the last one, as batch.loss was set: with sums=
+        over those of all ranks, else of this one. A process that begins in the middle of an epoch has it, too."""
+        _, total, rows = self._counts.get("losses", (0, 0.0, 0))
+        if self.batch is not None and self.batch._source is not None and self._sums is None:
+            _, total, rows = self._with_loss(self.batch, self.batch._mean_loss(), self.batch.size)
+        return total / rows if rows else math.nan
+
+    def _with_loss(self, batch: Batch, loss: Optional[float], rows: float) -> Tuple[int, float, float]:
+        """With those of a batch: the epoch, the sum of its losses, and of how many rows."""
+        epoch = batch.samples_done // self._rows if self._rows else 0
+        kept, total, some = self._counts.get("losses", (epoch, 0.0, 0))
+        if kept != epoch:
+            total, some = 0.0, 0
+        return (epoch, total, some) if loss is None else (epoch, total + loss * rows, some + rows)
 
     @property
     def rank(self) -> int:
@@ -546,6 +568,8 @@ class Batches:
         if self.batch is not None and self.batch._source is not None:
             self.batch._end(asks=True)
         self.batch = _current = None
+        if self._state is not None and not self._state.is_whole:
+            self._state.tell_missing(self._sums._all if isinstance(self._sums, _Gradients) else [])
         batch = self._next()
         if batch is None:
             raise StopIteration
@@ -596,16 +620,32 @@ class Batches:
     def _report(self, values: str) -> None:
         _say(values.replace(",", ", ").replace(":", " "))
 
-    def save(self, thing: Any, path: Any, *, min: Optional[float] = None, max: Optional[float] = None) -> Any:
+    def save(self, thing: Any, path: Any, *, min: Optional[float] = None, max: Optional[float] = None,
+             patience: Optional[int] = None) -> Any:
         """As torch.save(thing, path), but rank 0 alone writes, and a file is there as a whole or not at all. With
         min= (max=) it is written only if this value is less (greater) than that with which it was written before,
         by whatever process of this job; then the first rank writes that is there. Returns the best value so far, and
         an infinite one while there is none:
 
             best = loader.save(model.state_dict(), "best.pt", max=accuracy)
+
+        With patience=5 it says stop() when there was nothing better for 5 times in a row; the count is in the state.
         """
-        path, place = os.path.abspath(path), os.environ.get("PACELINE_STATE")
         value, sign = (min, 1) if min is not None else (max, -1)
+        if value is None and patience is not None:
+            raise Error("save(patience=) needs the value that gets better: min= or max=")
+        best = self._save_file(thing, os.path.abspath(path), value, sign)
+        if patience is not None:
+            counts = self._counts.setdefault("tries", {})
+            before, tries = counts.get(str(path), (sign * math.inf, 0))
+            tries = 0 if sign * best < sign * before else tries + 1
+            counts[str(path)] = best, tries
+            if tries >= patience:
+                self.stop("%s: nothing better for %d times" % (path, tries))
+        return best
+
+    def _save_file(self, thing: Any, path: str, value: Optional[float], sign: int) -> Any:
+        place = os.environ.get("PACELINE_STATE")
         turn = _turn(place) if place and value is not None else nullcontext()
         with turn or nullcontext():
             best = self._value_of(path, place) if value is not None else None
@@ -847,6 +887,9 @@ class _AgentBatches(Batches):
         if self._resume is None:
             raise Error("this job goes on from %s, and batches() was given no resume= (or state=)" % path)
         self._resume(path)
+        self._resumed = True
+        if isinstance(self._sums, _Gradients):
+            self._sums._drift.begins = True
 
     # -- batches --
 
@@ -1018,8 +1061,6 @@ def _dump(thing: Any, file: Any, **how: Any) -> None:
     if torch is not None:
         torch.save(thing, file, **how)
     else:
-        import pickle
-
         pickle.dump(thing, file, protocol=5)
 
 
@@ -1113,6 +1154,7 @@ class _State:
             raise Error('state= takes objects by name: state={"model": model, "optimizer": optimizer}')
         self._given = given
         self._ours: Dict[str, Any] = {"random": _Random()}
+        self.is_whole = False  # nothing that is known to be missing: not looked at yet
         self._objects()  # mistakes are told now
 
     def _objects(self) -> Dict[str, Any]:
@@ -1132,6 +1174,31 @@ class _State:
     def add(self, name: str, thing: Any) -> None:
         """Of ours; old states lack it."""
         self._ours[name] = thing
+
+    def tell_missing(self, named: List[Tuple[str, Any]]) -> None:
+        """Before the first batch. Of the parameters that are summed; and of what trains in PyTorch."""
+        self.is_whole = True
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return
+        kept = [tensor for thing in self._objects().values() for tensor in _tensors(thing.state_dict())] if named else []
+        places = {tensor.data_ptr() for tensor in kept}
+        for name, parameter in named:  # or a copy of it, from a state_dict() of the script's own
+            if parameter.numel() and parameter.data_ptr() not in places and not any(
+                    tensor.shape == parameter.shape and torch.equal(tensor.to(parameter), parameter) for tensor in kept):
+                raise Error("parameter %s of sums= is not in state=, so a rank that joins would have another value of it: "
+                            'name its model there, as state={"model": model, "optimizer": optimizer}' % name)
+        held = list(self._given.values())
+        if not held:
+            return
+        for thing in list(held):  # what is inside of a thing is its own business
+            held += (thing.values() if isinstance(thing, Mapping) else
+                     vars(thing).get("_schedulers", []) if hasattr(thing, "get_last_lr") else
+                     getattr(thing, "__dict__", {}).values())
+        names = {type(thing).__name__ for thing in _training() if not any(thing is one for one in held)}
+        if names:
+            _say("not in state=: %s. A process that joins, or is started again, begins with a new one" %
+                 ", ".join(sorted(names)))
 
     def copy(self) -> Dict[str, Any]:
         """The state as it is now, for somebody who writes it while training goes on."""
@@ -1162,8 +1229,6 @@ class _State:
             names = [name for name in ("state.pt", "state.pickle") if os.path.exists(os.path.join(path, name))]
             path = os.path.join(path, names[0] if names else "state.pt")
         if path.endswith(".pickle") or not path.endswith(".pt") and "torch" not in sys.modules:
-            import pickle
-
             with open(path, "rb") as file:
                 state = pickle.load(file)
         else:
@@ -1180,6 +1245,24 @@ class _State:
                 thing.load_state_dict(state[name])
             elif self._ours.get(name) is not thing:
                 raise Error("%s: has no state of %s" % (path, name))
+
+
+def _training() -> List[Any]:
+    """Objects of PyTorch that change parameters and have a state of their own."""
+    kinds = {"Optimizer", "LRScheduler", "_LRScheduler", "ReduceLROnPlateau", "AveragedModel", "GradScaler"}
+    things = gc.get_objects()
+    types = {some for some in set(map(type, things)) if any(
+        kind.__name__ in kinds and kind.__module__.startswith("torch.") for kind in some.__mro__)}
+    return [thing for thing in things if type(thing) in types and getattr(thing, "_enabled", True)]
+
+
+def _tensors(thing: Any) -> Iterator[Any]:
+    """Those in what state_dict() has returned."""
+    if hasattr(thing, "data_ptr"):
+        yield thing
+    elif isinstance(thing, (Mapping, list, tuple)):
+        for one in thing.values() if isinstance(thing, Mapping) else thing:
+            yield from _tensors(one)
 
 
 def _copy(thing: Any) -> Any:
@@ -1453,17 +1536,40 @@ def _tell_bad(batch: Batch, what: str, value: Any) -> None:
              (batch.iteration, what, float(value)))
 
 
-def _summing(source: Batches, floats: int) -> Any:
-    if floats < 1:
-        raise Error("sums=: there is nothing to sum")
-    return _ByAgent(source, floats) if isinstance(source, _AgentBatches) else _ByHand(floats)
+_WORDS = 5  # floats that come first, see _Summed._put_words()
 
 
-class _Arrays:
+class _Summed:
+    """What is summed over all ranks in each iteration. A few words ride in it."""
+
+    def __init__(self, source: Batches, floats: int) -> None:
+        if floats < 1:
+            raise Error("sums=: there is nothing to sum")
+        self._batches = source
+        self._sums = (_ByAgent(source, _WORDS + floats) if isinstance(source, _AgentBatches) else
+                      _ByHand(_WORDS + floats))
+        self._words = memoryview(self._sums.memory).cast("B").cast("f")[:_WORDS]
+
+    def _put_words(self, batch: Batch, joined: bool = False, mark: Optional[float] = None) -> None:
+        """The losses of the rows, and of how many; whether this rank has just begun; its mark, see _Drift."""
+        loss = batch._mean_loss()
+        words = (0, 0) if loss is None else (loss * batch.size, batch.size)
+        for i, word in enumerate((*words, joined, mark is not None, mark or 0)):
+            self._words[i] = word
+
+    def _take_words(self, batch: Batch, sums: Any) -> List[float]:
+        losses, rows, *marks = memoryview(sums).cast("B").cast("f")[:_WORDS].tolist()
+        if batch.samples:
+            self._batches._counts["losses"] = self._batches._with_loss(batch, losses / rows if rows else None, rows)
+        return marks
+
+
+class _Arrays(_Summed):
     """So many floats of any framework."""
 
     def __init__(self, source: Batches, floats: int) -> None:
-        self._floats, self._sums = floats, _summing(source, floats)
+        super().__init__(source, floats)
+        self._floats = floats
 
     def nothing(self) -> Any:
         import numpy
@@ -1473,7 +1579,7 @@ class _Arrays:
     def sum(self, batch: Batch, arrays: Any) -> Any:
         import numpy
 
-        put = numpy.frombuffer(self._sums.memory, numpy.float32)
+        put = numpy.frombuffer(self._sums.memory, numpy.float32)[_WORDS:]
         many = isinstance(arrays, (list, tuple))
         some = [numpy.asarray(array) for array in (arrays if many else [arrays])]
         floats, ends = sum(array.size for array in some), numpy.cumsum([array.size for array in some[:-1]], dtype=int)
@@ -1481,17 +1587,123 @@ class _Arrays:
             raise Error("allreduce() of %d floats, and batches() was given sums=%d" % (floats, self._floats))
         for array, part in zip(some, numpy.split(put, ends)):
             part[:] = array.reshape(-1) if batch.size else 0
+        self._put_words(batch)
         sums, batch.samples = self._sums.sum(batch)
+        self._take_words(batch, sums)
         if self._sums.bad and not numpy.isfinite(put).all():
             at = int(numpy.isfinite(put).argmin())
             _tell_bad(batch, "float %d of the gradient" % at, put[at])
-        parts = numpy.split(numpy.frombuffer(sums, numpy.float32), ends)
+        parts = numpy.split(numpy.frombuffer(sums, numpy.float32)[_WORDS:], ends)
         out = [part.reshape(array.shape).copy() for array, part in zip(some, parts)]
         return out if many else out[0]
 
 
-class _Gradients:
-    """Of a model of PyTorch. In the floats that are summed, one for each parameter comes first (not
+def _named(model: Any, in_job: bool, what: str = "named_parameters", place: str = "") -> Iterator[Tuple[str, Any]]:
+    """The parameters of a model, or of a list of models and parameters."""
+    if type(model).__name__ == "DistributedDataParallel":
+        if in_job and model.process_group.size() > 1:
+            raise Error("sums= takes the place of DistributedDataParallel: give it the model that is inside, or "
+                        "begin with paceline.init_process_group()")
+        model = model.module
+    if hasattr(model, what):
+        for name, tensor in getattr(model, what)():
+            yield place + name, tensor
+    elif hasattr(model, "requires_grad"):
+        if what == "named_parameters":
+            yield place.rstrip(".") or "0", model
+    elif hasattr(model, "__iter__") and not isinstance(model, (str, Mapping)):
+        for i, one in enumerate(model):
+            yield from _named(one, in_job, what, "%s%d." % (place, i))
+    else:
+        raise Error("sums= takes a model of PyTorch, or a list of models and parameters; for allreduce() it is a number "
+                    "of floats. This is neither: %s" % type(model).__name__)
+
+
+class _Drift:
+    """Whether the parameters of all ranks are the same. Each iteration makes the same step of the same sum, so what
+    parts them is a rank that begins without all of the state, or makes another step. Behind a rank that begins, in
+    iterations that become rare, each tells its mark: its parameters along one direction. Where processors differ,
+    they round in other ways, so what is small is passed over."""
+
+    def __init__(self, named: List[Tuple[str, Any]]) -> None:
+        self._parameters = [parameter for _, parameter in named]
+        self.begins = True  # this rank
+        self._since = -1  # the iteration in which one began
+        self._mark: Optional[float] = None
+        self._length = 0.0
+        self._told = False
+
+    def words(self, batch: Batch) -> Tuple[bool, Optional[float]]:
+        passed = batch.iteration - self._since
+        self._mark = None
+        if self._since >= 0 and batch.size and not self._told and passed & (passed - 1) == 0:
+            mark, self._length = self._measured()
+            self._mark = mark if math.isfinite(mark) else None
+        return self.begins, self._mark
+
+    def _measured(self) -> Tuple[float, float]:
+        import torch
+
+        way = torch.randn(1 << 16, generator=torch.Generator().manual_seed(1), dtype=torch.float32)
+        mark = length = torch.zeros((), dtype=torch.float32)
+        for parameter in self._parameters:
+            way, mark, length = (there.to(parameter.device) for there in (way, mark, length))
+            for piece in parameter.detach().reshape(-1).split(len(way)):
+                piece = piece.float()
+                mark = mark + piece.dot(way[:len(piece)])
+                length = length + piece.dot(piece)
+        return mark.item(), math.sqrt(length.item())
+
+    def hear(self, batch: Batch, began: float, told: float, marks: float) -> None:
+        if not batch.samples:  # nothing was summed
+            return
+        if self._mark is not None and told:
+            far = abs(marks / told - self._mark) / max(self._length, 1e-30)
+            if far > 1e-5:
+                self._told = True
+                _say("iteration %d: the parameters of this rank are not those of the others (they are %.1g of their "
+                     "length apart). What changes them has to be in state= (the optimizer? its schedule?), and all ranks "
+                     "make the same steps of batch.sum(); said once" % (batch.iteration, far))
+        if began:
+            self._since = batch.iteration
+        if batch.size:
+            self.begins = False
+
+
+class _Order:
+    """Whether batch.sum() stands between backward() and optimizer.step(), as the first batch shows."""
+
+    def __init__(self, named: List[Tuple[str, Any]]) -> None:
+        self._made: Dict[int, Tuple[Batch, int]] = {}  # in which batch a gradient was made, and the parameter then
+        self._named, self._is_second = named, False
+        self._hooks = [parameter.register_hook(lambda _, i=i: self._hook(i)) for i, (_, parameter) in enumerate(named)]
+
+    def _hook(self, i: int) -> None:
+        batch = _current
+        if batch is None:
+            return
+        if batch.samples is not None:
+            raise Error("iteration %d: backward() behind batch.sum(), so its gradients are not summed: batch.sum() stands "
+                        "between backward() and optimizer.step()" % batch.iteration)
+        self._made[i] = batch, self._named[i][1]._version
+
+    def look(self, batch: Batch) -> Optional["_Order"]:
+        """In batch.sum() of a batch with rows. None: there is no more to see."""
+        if self._is_second:
+            for hook in self._hooks:
+                hook.remove()
+            return None
+        self._is_second = True
+        for i, (made, version) in sorted(self._made.items()):
+            if made is batch and self._named[i][1]._version != version:
+                raise Error("iteration %d: parameter %s was changed between backward() and batch.sum(): optimizer.step() "
+                            "comes behind batch.sum(), or it is a step of this rank's gradients only" %
+                            (batch.iteration, self._named[i][0]))
+        return self
+
+
+class _Gradients(_Summed):
+    """Of models of PyTorch. In the floats that are summed, one for each parameter comes first (not
     0 where a rank has a gradient for it), then the gradients.
 
     Those of a large model are put there and announced while the backward pass still runs. The first
@@ -1502,24 +1714,22 @@ class _Gradients:
     def __init__(self, source: Batches, model: Any) -> None:
         import torch
 
-        if type(model).__name__ == "DistributedDataParallel":
-            if isinstance(source, _AgentBatches) and model.process_group.size() > 1:
-                raise Error("sums= takes the place of DistributedDataParallel: give it the model that is inside, or "
-                            "begin with paceline.init_process_group()")
-            model = model.module
-        named = list(model.named_parameters() if hasattr(model, "named_parameters") else enumerate(model))
+        named = list(_named(model, isinstance(source, _AgentBatches)))
+        tensors = {id(tensor): (name, tensor) for name, tensor in reversed(named)}  # those of several models once
+        named = list(reversed(tensors.values()))
         self._all = [(name, parameter) for name, parameter in named if parameter.requires_grad]
         self._frozen = [(name, parameter) for name, parameter in named if not parameter.requires_grad]
         for name, parameter in self._all:
             if not parameter.is_floating_point():
                 raise Error("sums=: parameter %s is %s, and sums are float32" % (name, parameter.dtype))
         self._sizes = [len(self._all), *(parameter.numel() for _, parameter in self._all)]
-        self._sums = _summing(source, sum(self._sizes))
+        super().__init__(source, sum(self._sizes))
+        self._drift = _Drift(self._all)
         warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody writes to the sum
         self._has, self._puts = self._parts_of(self._sums.memory)
         self._streams: Dict[Any, Any] = {}  # of a GPU: what copies from it
         if any(parameter.is_cuda for _, parameter in self._all):  # pinned, copies go on by themselves
-            torch.cuda.cudart().cudaHostRegister(self._has.data_ptr(), 4 * sum(self._sizes), 0)
+            torch.cuda.cudart().cudaHostRegister(self._has.data_ptr() - 4 * _WORDS, 4 * (_WORDS + sum(self._sizes)), 0)
         self._made: Dict[int, Tuple[Any, int]] = {}  # in this batch: a gradient, and its version then
         self._early: Optional[bool] = None  # until the first batch has shown it
         self._buckets: List[Tuple[int, int]] = []  # begin and count, the last floats first
@@ -1527,14 +1737,15 @@ class _Gradients:
         if sum(self._sizes) > _BUCKET:
             self._watch()
         self._begin()
+        self._order: Optional[_Order] = _Order(self._all)  # until the first batch has shown it
         if isinstance(self._sums, _ByHand) and self._sums.dist is not None:  # in a job all begin with the state of one
-            for tensor in [*model.parameters(), *model.buffers()] if hasattr(model, "buffers") else model:
+            for _, tensor in [*named, *_named(model, False, "named_buffers")]:
                 self._sums.dist.broadcast(tensor.detach(), 0)
 
     def _parts_of(self, memory: Any) -> Tuple[Any, List[Any]]:
         import torch
 
-        has, *parts = torch.frombuffer(memory, dtype=torch.float32, count=sum(self._sizes)).split(self._sizes)
+        has, *parts = torch.frombuffer(memory, dtype=torch.float32, count=_WORDS + sum(self._sizes))[_WORDS:].split(self._sizes)
         return has, [part.view(parameter.shape) for part, (_, parameter) in zip(parts, self._all)]
 
     def _watch(self) -> None:
@@ -1575,7 +1786,8 @@ class _Gradients:
         while len(self._copies) < len(self._buckets) and not self._left[len(self._copies)]:
             self._copies.append([stream.record_event() for stream in self._streams.values()])
         while self._announced < len(self._copies) and all(copy.query() for copy in self._copies[self._announced]):
-            self._sums.final(*self._buckets[self._announced])
+            begin, count = self._buckets[self._announced]
+            self._sums.final(_WORDS + begin, count)
             self._announced += 1
 
     def nothing(self) -> None:
@@ -1613,7 +1825,9 @@ class _Gradients:
 
         with torch.no_grad():
             self._gather(batch)
+            self._put_words(batch, *self._drift.words(batch))
             sums, batch.samples = self._sums.sum(batch)
+            self._drift.hear(batch, *self._take_words(batch, sums))
             if self._sums.bad:  # is it this rank?
                 for (name, _), part in zip(self._all, self._puts):
                     if not torch.isfinite(part).all():
@@ -1639,6 +1853,8 @@ class _Gradients:
         for name, parameter in self._frozen:
             if parameter.requires_grad:
                 raise Error("parameter %s was frozen when batches(sums=) was called, and is not now" % name)
+        if self._order is not None and batch.size:
+            self._order = self._order.look(batch)
         changed = False
         has = [parameter.grad is not None and batch.size > 0 for _, parameter in self._all]
         self._has.copy_(torch.tensor(has))
@@ -1786,7 +2002,8 @@ class Loader:
             validate(model)
 
     The inner loop ends behind the batch with the last row of an epoch, on all ranks behind the same one. What
-    follows it may take its time, as in Batches.pause(). A rank without rows gets some, too: its batch has size 0,
+    follows it may take its time, as in Batches.pause(). A process that begins when all is trained gets the last
+    epoch once more, without a batch. A rank without rows gets some, too: its batch has size 0,
     and they count as none. Schedules that are in state= make as many steps as are due (Batches.steps): step() once
     a batch, or once an epoch behind the inner loop.
 
@@ -1808,8 +2025,9 @@ class Loader:
         self._source: Optional[Batches] = None
         self._turn: Optional[Batch] = None  # what the inner loop gives next
         self._is_over, self._over_at = True, 0.0  # the inner loop
+        self._is_first = True  # no epoch has begun here
         self._pool: Optional[Executor] = None
-        self._coming: Dict[int, Tuple["Future[List[Any]]", int]] = {}  # row: who reads it, as which one
+        self._coming: Dict[int, Tuple["Future[List[bytes]]", int]] = {}  # row: who reads it, as which one
 
     def __getattr__(self, name: str) -> Any:
         if self._source is not None and hasattr(self._source, name):
@@ -1830,13 +2048,13 @@ class Loader:
         differ = "the job has EPOCHS=%d, and the script %d" % (job, epochs)
         if job != epochs:
             _say(differ)
-        self._source = batches(**given)
+        self._source, self._is_first = batches(**given), True
         for name, thing in (given.get("state") or {}).items():
             if hasattr(thing, "get_last_lr") and hasattr(thing, "optimizer"):
                 if job > epochs and getattr(thing, "total_steps", math.inf) < self._source.steps:
                     raise Error("%s: %s has %d steps, and the job %d" %
                                 (differ, name, thing.total_steps, self._source.steps))
-                _step_when_due(thing)
+                _step_when_due(thing, self)
         return self._epochs(self._source)
 
     def _epochs(self, source: Batches) -> Iterator[int]:
@@ -1846,12 +2064,15 @@ class Loader:
                     source.batch.waited += time.perf_counter() - self._over_at
                 self._turn = next(source, None)
                 if self._turn is None:
+                    if self._is_first and source._resumed:  # all was trained before, and what follows runs again
+                        self._is_over = False
+                        yield source._counts.get("losses", (source._all // max(source._rows, 1) - 1,))[0]
                     return
                 if self._turn.samples_done >= source._all > 0:  # a rank died when all was trained: no epoch begins
                     if source._sums is not None:
                         _sum(self._turn, None, source._sums.nothing())
                     continue
-                self._is_over = False
+                self._is_over = self._is_first = False
                 yield self._turn.samples_done // source._rows if source._rows else 0
 
     def __iter__(self) -> Iterator[Any]:
@@ -1890,7 +2111,7 @@ class Loader:
         if self._pool is None:
             return self._loader.collate_fn([self._loader.dataset[row] for row in rows])
         self._read([row for row in rows if row not in self._coming])
-        read = [self._coming[row][0].result()[self._coming[row][1]] for row in rows]
+        read = [pickle.loads(self._coming[row][0].result()[self._coming[row][1]]) for row in rows]
         for reading, _ in self._coming.values():
             reading.cancel()  # what was not needed after all
         self._coming = {}
@@ -1908,12 +2129,13 @@ class Loader:
             self._coming.update((row, (reading, i)) for i, row in enumerate(some))
 
 
-def _step_when_due(schedule: Any) -> None:
+def _step_when_due(schedule: Any, loader: Loader) -> None:
     """Its class and not itself is changed, as state_dict() has all that is in it."""
     kind = type(schedule)
 
     def step(self, *given: Any, **more: Any) -> None:
-        for _ in range(1 if _current is None or given or more else _current.steps):
+        due = 1 if _current is None or given or more else _current.steps
+        for _ in range(0 if loader._is_first else due):
             kind.step(self, *given, **more)
 
     def reduce(self: Any) -> Any:  # some states of PyTorch refer to the schedule itself: it is saved as what it was
@@ -1926,9 +2148,15 @@ _reader_dataset: Any = None
 
 
 def _reader(dataset: Any, begin: Optional[Callable[[int], Any]]) -> None:
-    """A process that reads rows begins. Without a seed of its own it would draw what the others draw."""
+    """A process that reads rows begins. It ends with the trainer, whose pipes it would keep open. Without a seed of
+    its own it would draw what the others draw."""
+    import ctypes
     from multiprocessing import current_process
 
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    for pipe in "PACELINE_IN", "PACELINE_OUT":
+        if pipe in os.environ:
+            os.close(int(os.environ[pipe]))
     global _reader_dataset
     _reader_dataset = dataset
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
@@ -1942,5 +2170,24 @@ def _reader(dataset: Any, begin: Optional[Callable[[int], Any]]) -> None:
         begin(current_process()._identity[-1] - 1)
 
 
-def _reader_reads(rows: List[int]) -> List[Any]:
-    return [_reader_dataset[row] for row in rows]
+class _Pickler(pickle.Pickler):
+    """Tensors go as arrays of numpy: torch would give each a file of shared memory, of which a process may open 1024,
+    and by its own way of pickling one takes 20 times as long."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is not None and type(thing) is torch.Tensor and thing.device.type == "cpu" and not thing.requires_grad:
+            try:
+                return torch.from_numpy, (thing.numpy(),)
+            except (RuntimeError, TypeError):  # without numpy, or of a type that it lacks
+                pass
+        return NotImplemented
+
+
+def _reader_reads(rows: List[int]) -> List[bytes]:
+    read = []
+    for row in rows:
+        pickled = io.BytesIO()
+        _Pickler(pickled, protocol=5).dump(_reader_dataset[row])
+        read.append(pickled.getvalue())
+    return read
