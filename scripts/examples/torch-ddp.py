@@ -31,7 +31,8 @@ loss_of = nn.BCEWithLogitsLoss()
 
 sampler = DistributedSampler(data)
 loader = paceline.Loader(DataLoader(data, batch_size=64, sampler=sampler))
-for epoch in loader.epochs(3, state={"model": model, "optimizer": optimizer}, collective=True):
+state = {"model": model, "optimizer": optimizer}
+for epoch in loader.epochs(3, state=state, collective=True):
     sampler.set_epoch(epoch)
     for x, y in loader:
         optimizer.zero_grad()

@@ -25,7 +25,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 loss_of = nn.BCEWithLogitsLoss()
 
 loader = paceline.Loader(DataLoader(data, batch_size=64, shuffle=True))
-for epoch in loader.epochs(3, state={"model": model, "optimizer": optimizer}):
+state = {"model": model, "optimizer": optimizer}
+for epoch in loader.epochs(3, state=state):
     for x, y in loader:
         optimizer.zero_grad()
         loss = loss_of(model(x).squeeze(1), y)
