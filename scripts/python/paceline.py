@@ -2026,6 +2026,7 @@ class Loader:
         self._turn: Optional[Batch] = None  # what the inner loop gives next
         self._is_over, self._over_at = True, 0.0  # the inner loop
         self._is_first = True  # no epoch has begun here
+        self._before = [0]  # rows that were read last, for a batch that has none
         self._pool: Optional[Executor] = None
         self._coming: Dict[int, Tuple["Future[List[bytes]]", int]] = {}  # row: who reads it, as which one
 
@@ -2105,7 +2106,8 @@ class Loader:
 
     def _data(self, batch: Batch) -> Any:
         assert self._source is not None
-        rows = batch.rows or [0]
+        rows = batch.rows or self._before  # which leave what BatchNorm keeps as it is
+        self._before = rows[:8]
         if len(rows) == 1 and self._loader.batch_size > 1 and not isinstance(self._source._sums, _Arrays):
             rows = rows * 2  # the mean is the same, and BatchNorm refuses one row
         if self._pool is None:
