@@ -43,7 +43,7 @@ def meet():
 
 
 with open("%s/%d" % (directory, rank), "w", buffering=1) as file:
-    for batch in paceline.batches(state={"parameter": {}}, sums=[parameter]):
+    for batch in paceline.batches(state={"parameter": {"parameter": parameter}}, sums=[parameter]):
         batch.rows
         parameter.grad.fill_(1)
         if batch.iteration >= int(sys.argv[3]):
