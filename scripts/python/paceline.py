@@ -568,7 +568,7 @@ class Batches:
         if self.batch is not None and self.batch._source is not None:
             self.batch._end(asks=True)
         self.batch = _current = None
-        if self._state is not None and not self._state.is_whole:
+        if self._state is not None and not self._state.is_looked_at:
             self._state.tell_missing(self._sums._all if isinstance(self._sums, _Gradients) else [])
         batch = self._next()
         if batch is None:
@@ -1154,7 +1154,7 @@ class _State:
             raise Error('state= takes objects by name: state={"model": model, "optimizer": optimizer}')
         self._given = given
         self._ours: Dict[str, Any] = {"random": _Random()}
-        self.is_whole = False  # nothing that is known to be missing: not looked at yet
+        self.is_looked_at = False  # for what it lacks
         self._objects()  # mistakes are told now
 
     def _objects(self) -> Dict[str, Any]:
@@ -1177,24 +1177,26 @@ class _State:
 
     def tell_missing(self, named: List[Tuple[str, Any]]) -> None:
         """Before the first batch. Of the parameters that are summed; and of what trains in PyTorch."""
-        self.is_whole = True
+        self.is_looked_at = True
         torch = sys.modules.get("torch")
         if torch is None:
             return
-        kept = [tensor for thing in self._objects().values() for tensor in _tensors(thing.state_dict())] if named else []
-        places = {tensor.data_ptr() for tensor in kept}
-        for name, parameter in named:  # or a copy of it, from a state_dict() of the script's own
+        places, copies = set(), []  # of the script's own state_dict()
+        for thing in self._objects().values() if named else ():
+            tensors = list(_tensors(thing.state_dict()))
+            places.update(tensor.data_ptr() for tensor in tensors)
+            copies += tensors if not isinstance(thing, torch.nn.Module) else []
+        for name, parameter in named:
             if parameter.numel() and parameter.data_ptr() not in places and not any(
-                    tensor.shape == parameter.shape and torch.equal(tensor.to(parameter), parameter) for tensor in kept):
+                    tensor.shape == parameter.shape and torch.equal(tensor.to(parameter), parameter) for tensor in copies):
                 raise Error("parameter %s of sums= is not in state=, so a rank that joins would have another value of it: "
                             'name its model there, as state={"model": model, "optimizer": optimizer}' % name)
         held = list(self._given.values())
         if not held:
             return
-        for thing in list(held):  # what is inside of a thing is its own business
-            held += (thing.values() if isinstance(thing, Mapping) else
-                     vars(thing).get("_schedulers", []) if hasattr(thing, "get_last_lr") else
-                     getattr(thing, "__dict__", {}).values())
+        for thing in list(held):  # what is inside of a thing is its own business; a dict would be given another one
+            inside = getattr(thing, "__dict__", {})
+            held += inside.get("_schedulers", []) if hasattr(thing, "get_last_lr") else inside.values()
         names = {type(thing).__name__ for thing in _training() if not any(thing is one for one in held)}
         if names:
             _say("not in state=: %s. A process that joins, or is started again, begins with a new one" %
