@@ -84,6 +84,7 @@ void begins_again(struct gate *g, struct worker *w)
 	effect_ok(g, w->begin_token, NULL, "iteration=%llu members=0 samples=0 wait=1",
 		  (unsigned long long)(begins_bsp(g) ? g->open : g->applied));
 	w->begin_token = 0;
+	g->slowest_members = 0; /* it counts again */
 	begins_tell(g, w);
 }
 
@@ -93,6 +94,7 @@ static void begins_answer(struct gate *g, struct worker *w, uint64_t members, ui
 		  (unsigned long long)(begins_bsp(g) ? g->open : g->applied),
 		  (unsigned long long)members, (unsigned long long)samples);
 	w->begin_token = 0;
+	g->slowest_members = 0; /* it counts again */
 	begins_tell(g, w);
 }
 
@@ -296,6 +298,7 @@ void gate_take_part(struct gate *g, const struct gate_who *who, const struct gat
 		return;
 	}
 	begins_again(g, w);
+	units_goes_on(g, w); /* it holds up nobody now */
 	w->begin_token = who->token;
 	w->connection = who->connection;
 	if (early) {

@@ -210,6 +210,15 @@ struct gate {
 	size_t active, joining;
 	uint64_t open;    /* BSP: the iteration that is open, all before are closed */
 	uint64_t applied; /* units */
+	/* SSP: the clock of the slowest member, and how many are as slow; 0: it is to be found anew. */
+	uint64_t slowest;
+	size_t slowest_members;
+	/* Whose pushes wait since units_release() was called last, when answers were due up to this
+	 * clock; not all who wait, and all are looked at if not `waits_known`. */
+	struct worker **waits;
+	size_t waits_count, waits_room;
+	uint64_t released;
+	int waits_known;
 	struct pushes announced, held, sent;
 	struct push *spare; /* pushes that are over, for the next ones: chained */
 	uint64_t late; /* of held */
@@ -335,7 +344,8 @@ void units_quit(struct gate *g, const char *why);
 void units_settle(struct gate *g);
 /* Ends a push that was taken out of g->sent: answers it; if it was refused, its worker is out. */
 void units_finish(struct gate *g, struct push *p);
-uint64_t units_slowest(const struct gate *g);
+uint64_t units_slowest(struct gate *g);
+void units_goes_on(struct gate *g, const struct worker *w); /* it is no longer as slow as it was */
 void units_throw(struct gate *g, struct worker *w);
 
 /* gate_sums.c */

@@ -69,6 +69,7 @@ void gate_free(struct gate *g)
 		free(p);
 	}
 	free(g->seat);
+	free(g->waits);
 	free(g->place);
 	free(g->replica);
 	sizes_free(g);
@@ -153,6 +154,7 @@ static void drop_held(struct gate *g, struct worker *w, const char *why)
 /* Nobody waits for w any more. A push of it that is being settled goes on: shardd decides. */
 void worker_out(struct gate *g, struct worker *w, const char *why)
 {
+	units_goes_on(g, w);
 	begins_out(g, w, why);
 	states_out(g, w);
 	late_left(g, w, why);
@@ -189,6 +191,8 @@ void worker_out(struct gate *g, struct worker *w, const char *why)
 static void let_in(struct gate *g, struct worker *w, uint64_t slowest)
 {
 	w->clock = slowest;
+	if (g->slowest_members)
+		g->slowest_members = g->slowest == slowest ? g->slowest_members + 1 : 0;
 	w->state = WORKER_ACTIVE;
 	g->joining--;
 	w->acts_seen = g->acts_base + g->acts;
@@ -234,8 +238,9 @@ static int expected(struct gate *g)
 	return 1;
 }
 
-/* Members who enter together are told the same number of members. */
-void worker_let_in(struct gate *g, int closed)
+/* Members who enter together are told the same number of members. None of those who wait stands before
+ * `first`. */
+static void let_in_from(struct gate *g, struct worker *first, int closed)
 {
 	struct worker *w, *next;
 	size_t came = 0, joining = g->joining;
@@ -250,7 +255,7 @@ void worker_let_in(struct gate *g, int closed)
 		return;
 	states_begin(g);
 	uint64_t slowest = joining && g->active ? units_slowest(g) : 0;
-	for (w = g->workers; w && joining; w = next)
+	for (w = first; w && joining; w = next)
 	{
 		next = w->hh.next;
 		joining -= w->state == WORKER_JOINING;
@@ -262,7 +267,7 @@ void worker_let_in(struct gate *g, int closed)
 	states_bring(g);
 	if (closed || came)
 		sizes_ask(g, g->open);
-	for (w = g->workers; w && came; w = next)
+	for (w = first; w && came; w = next)
 	{
 		next = w->hh.next;
 		if (w->state != WORKER_ACTIVE || !w->join_token)
@@ -270,6 +275,11 @@ void worker_let_in(struct gate *g, int closed)
 		answer_join(g, w);
 		came--;
 	}
+}
+
+void worker_let_in(struct gate *g, int closed)
+{
+	let_in_from(g, g->workers, closed);
 }
 
 void gate_begin(struct gate *g)
@@ -334,7 +344,7 @@ void gate_join(struct gate *g, const struct gate_who *who)
 		else {
 			g->joining += w->state != WORKER_JOINING;
 			w->state = WORKER_JOINING;
-			worker_let_in(g, 0);
+			let_in_from(g, g->joining == 1 ? w : g->workers, 0);
 		}
 	}
 	units_step(g);

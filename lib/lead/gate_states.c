@@ -213,8 +213,8 @@ static void states_bring_one(struct gate *g, struct worker *w)
 
 void states_bring(struct gate *g)
 {
-	for (struct worker *w = g->workers; w; w = w->hh.next) {
-		if (states_are(g) && states_lacks(g, w))
+	for (struct worker *w = states_are(g) ? g->workers : NULL; w; w = w->hh.next) {
+		if (states_lacks(g, w))
 			states_bring_one(g, w);
 	}
 }

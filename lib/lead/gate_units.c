@@ -5,6 +5,8 @@
  */
 #include "lead/gate_internal.h"
 
+#include "base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -593,6 +595,26 @@ static const char *const refused_why[REFUSED_KINDS] = {
 	[REFUSED_BY_SERVER] = "a server does not have its part of it",
 };
 
+/* A member that has nothing to do, and said so, holds up nobody. */
+static size_t units_counts(const struct worker *w)
+{
+	return w->state == WORKER_ACTIVE && !w->begin_token;
+}
+
+void units_goes_on(struct gate *g, const struct worker *w)
+{
+	if (g->slowest_members && w->clock == g->slowest)
+		g->slowest_members -= units_counts(w);
+}
+
+static void units_waits(struct gate *g, struct worker *w)
+{
+	if (g->waits_known && GROW(g->waits, g->waits_room, g->waits_count + 1) == 0)
+		g->waits[g->waits_count++] = w;
+	else
+		g->waits_known = 0;
+}
+
 void units_finish(struct gate *g, struct push *p)
 {
 	struct worker *w = p->worker;
@@ -627,11 +649,14 @@ void units_finish(struct gate *g, struct push *p)
 	}
 	if (!p->late && p->count)
 		begins_trained(g, w, p->generation);
-	if (!p->late && w->generation == p->generation)
+	if (!p->late && w->generation == p->generation) {
+		units_goes_on(g, w);
 		w->clock++;
+	}
 	if ((g->options.sync == GATE_SSP || states_keeps(g)) && w->state == WORKER_ACTIVE &&
 	    w->generation == p->generation && !w->waiting) {
 		w->waiting = p; /* units_release() answers, now or when the others have caught up */
+		units_waits(g, w);
 		return;
 	}
 	units_answer(g, p);
@@ -685,17 +710,36 @@ void units_throw(struct gate *g, struct worker *w)
 	w->throw_upto = 0;
 }
 
-/* The clock of the slowest active member. */
-uint64_t units_slowest(const struct gate *g)
+/* The clock of the slowest active member. All are looked at when the last of the slowest has gone on, so
+ * once in about as many pushes as there are members. */
+uint64_t units_slowest(struct gate *g)
 {
-	uint64_t least = UINT64_MAX;
-
+	if (g->slowest_members)
+		return g->slowest;
+	g->slowest = 0;
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
-		/* A member that has nothing to do, and said so, holds up nobody. */
-		if (w->state == WORKER_ACTIVE && !w->begin_token && w->clock < least)
-			least = w->clock;
+		if (!units_counts(w) || (g->slowest_members && w->clock > g->slowest))
+			continue;
+		g->slowest_members = w->clock == g->slowest ? g->slowest_members + 1 : 1;
+		g->slowest = w->clock;
 	}
-	return least == UINT64_MAX ? 0 : least;
+	return g->slowest;
+}
+
+static void units_release_one(struct gate *g, struct worker *w, uint64_t most)
+{
+	if (!w->waiting || w->clock > most)
+		return;
+	units_answer(g, w->waiting);
+	push_free(g, w->waiting);
+	w->waiting = NULL;
+}
+
+static int units_by_seat(const void *a, const void *b)
+{
+	const struct worker *x = *(struct worker *const *)a, *y = *(struct worker *const *)b;
+
+	return (x->seat > y->seat) - (x->seat < y->seat);
 }
 
 /* Answers that waited: under SSP for slower members, else for a cut. */
@@ -707,14 +751,20 @@ void units_release(struct gate *g)
 	if ((g->options.sync != GATE_SSP && !states_are(g)) || (states_are(g) && g->cut == CUT_SAVING))
 		return;
 	most = states_are(g) ? UINT64_MAX : units_slowest(g) + g->options.staleness;
-	HASH_ITER(hh, g->workers, w, next)
-	{
-		if (!w->waiting || w->clock > most)
-			continue;
-		units_answer(g, w->waiting);
-		push_free(g, w->waiting);
-		w->waiting = NULL;
+	if (g->waits_known && g->released == most && !states_are(g)) {
+		if (g->waits_count > 1)
+			qsort(g->waits, g->waits_count, sizeof(struct worker *), units_by_seat);
+		for (size_t i = 0; i < g->waits_count; i++)
+			units_release_one(g, g->waits[i], most);
+	} else {
+		HASH_ITER(hh, g->workers, w, next)
+		{
+			units_release_one(g, w, most);
+		}
 	}
+	g->released = most;
+	g->waits_count = 0;
+	g->waits_known = 1;
 }
 
 /* ---- answers of servers and shardd ---- */
