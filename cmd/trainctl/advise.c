@@ -84,7 +84,7 @@ static void advise_tell(const struct advice_list *l)
 	human_time(l->ideal, ideal);
 	if (first) {
 		advise_words(first, words, sizeof words);
-		printf("%s: %s: %s of %s\n", advise_is_machine(first->kind) ? "machine" : "job, no machine",
+		printf("%s: %s: %s of %s, simulated\n", advise_is_machine(first->kind) ? "machine" : "job, no machine",
 		       words, human_time(first->saves, saves), of);
 	} else {
 		printf("job, no machine: nothing that was looked at cost much of %s\n", of);

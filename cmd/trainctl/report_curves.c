@@ -234,6 +234,7 @@ int picture_times(const struct report *p, FILE *out)
 /* ---- who made the others wait, and when ---- */
 
 #define HEAT_STEPS 8 /* shades on either side of the median; four to a doubling */
+#define HEAT_ROWS 6 /* fewer have no room for the names of all steps */
 
 /* A run of windows of one shade is one box. */
 static void put_heat(const struct curves *c, size_t worker, size_t row, const double *median,
@@ -282,11 +283,12 @@ static int make_heat(const struct report *p, const struct curves *c, FILE *out)
 		draw_rows(row, rows, out);
 		fprintf(out,
 			"set key off\nset cbrange [%d:%d]\n"
-			"set cbtics ('x4' 8, 'x2' 4, 'x1' 0, 'x0.5' -4, 'x0.25' -8)\n"
+			"set cbtics ('x4' 8, %s'x1' 0, %s'x0.25' -8)\n"
 			"set palette defined (-8 '#0072B2', 0 '#F2F2F2', 4 '#E69F00', 8 '#B00020')\n"
 			"plot $heat using 1:2:3:4:5 with boxxyerror fs solid noborder lc palette "
 			"notitle",
-			-HEAT_STEPS, HEAT_STEPS);
+			-HEAT_STEPS, HEAT_STEPS, rows < HEAT_ROWS ? "" : "'x2' 4, ",
+			rows < HEAT_ROWS ? "" : "'x0.5' -4, ");
 	}
 	free(chosen);
 	free(row);

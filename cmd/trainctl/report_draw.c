@@ -122,7 +122,7 @@ size_t draw_left_margin(const struct report *p)
 		size_t length = strlen(p->a->node[i].id);
 		longest = length > longest ? length : longest;
 	}
-	return longest < 7 ? 9 : longest < NAME_MAX_SHOWN ? longest + 2 : NAME_MAX_SHOWN + 2;
+	return longest < 9 ? 11 : longest < NAME_MAX_SHOWN ? longest + 2 : NAME_MAX_SHOWN + 2;
 }
 
 static void put_time_axis(const struct report *p, FILE *out)
@@ -167,7 +167,7 @@ static void put_mark(const struct report *p, struct marks *m, int failure, doubl
 	fputs("set label ", out);
 	draw_name(out, p->a->node[node].id);
 	fprintf(out, " at first %.9g, graph %.5f offset 0.7,0 font ',10' textcolor rgb '%s'\n", x,
-		y + 2 * m->pixel, colour);
+		y + (failure ? 2 : 12) * m->pixel, colour); /* above the triangles beside it */
 }
 
 /* Actions and failures, as lines through the whole picture. */

@@ -15,7 +15,7 @@
 #define PHONE_WIDTH 400
 /* On a telephone the legend stands below. */
 #define PHONE_PLACE                                                                                \
-	"phone = 1\nset rmargin 9\nset key bmargin center horizontal font ',10'\nset title font ',13'\n"      \
+	"phone = 1\nset rmargin 9\nset key bmargin center horizontal samplen 1 width -2 font ',10'\nset title font ',13'\n"      \
 	"set xtics autofreq rotate by -40\n"
 #define GNUPLOT_SECONDS 60.0 /* a picture; then it is killed */
 #define PICTURE_BYTES_MAX (32u << 20)

@@ -80,6 +80,7 @@ static void html_put_head(FILE *out, const char *title)
 	      ".gantt svg,.heat svg{shape-rendering:crispEdges}\n"
 	      /* On a telephone, wide tables scroll sideways, and pictures are others. */
 	      "@media(max-width:700px){table{display:block;overflow-x:auto}td.wide{display:none}"
+	      "td,th{padding-right:.5em}th.n{white-space:normal}"
 	      ".screen{display:none}.phone{display:block}figcaption{margin-left:0}}\n"
 	      "@media(prefers-color-scheme:dark){:root{--text:#ddd;--page:#15181b;--quiet:#9aa0a6;"
 	      "--bad:#ff7b72;--line:#555;--works:#56B4E9;--lost:#E69F00}"
@@ -218,7 +219,8 @@ static void put_foot(const struct report *p, FILE *out)
 		"<p class=\"quiet\">Begun %s. Written %s by trainctl report (Paceline %s) from ",
 		from, now, PACELINE_VERSION);
 	put_html(out, p->path);
-	fputs(". Waiting and saving are explained in trainctl(1).</p>\n</body>\n</html>\n", out);
+	fputs(". The verdict counts the waiting that the log has; trainctl advise simulates the job without its cause. "
+	      "Waiting and saving are explained in trainctl(1).</p>\n</body>\n</html>\n", out);
 }
 
 int report_html(const struct report *p, const char *path, struct error *err)

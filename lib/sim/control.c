@@ -57,7 +57,8 @@ static void control_put_event(struct sim *s, const struct sim_node *n, const cha
 {
 	to_monitor(s, RECORD("event", F("role", n->role == NODE_WORKER ? "worker" : "server"),
 			     F("id", n->id), F("kind", kind), F("life", (uint64_t)n->life),
-			     is_meant ? F("meant", 1) : F_NONE, F_SECONDS("at", SIM_EPOCH + s->now)));
+			     is_meant ? F("meant", 1) : F_NONE,
+			     strcmp(kind, "exit") == 0 && n->role == NODE_WORKER ? F("signal", 9) : F_NONE, F_SECONDS("at", SIM_EPOCH + s->now)));
 }
 
 void control_event(struct sim *s, const struct sim_node *n, const char *kind)
