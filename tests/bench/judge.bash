@@ -22,8 +22,10 @@ judge_limits() {
 		antdt-asp ratio-even > 2 0.9 solution=antdt-nd
 		antdt-asp ratio-dds > 1 0.7 solution=antdt-nd kind=workers
 		antdt-asp ratio-dds > 1.9 0.7 solution=antdt-nd kind=server
-		antdt-dd of-antdt-dd > 1.25 0.9 solution=ddp
-		antdt-dd of-antdt-dd > 1.1 0.9 solution=lb-bsp
+		antdt-dd of-antdt-dd > 1.25 0.9 solution=ddp devices=chosen
+		antdt-dd of-antdt-dd > 1.1 0.9 solution=lb-bsp devices=chosen
+		antdt-dd of-antdt-dd > 1.05 - solution=ddp devices=Sandybridge
+		antdt-dd of-antdt-dd > 1.2 - solution=ddp devices=Nehalem
 		antdt-dd-hosts of-antdt-dd > 1.2 - solution=even
 		antdt-dd-hosts of-antdt-dd > 1.1 - solution=lb-bsp
 		antdt-overhead sum-percent < 0.46 5
