@@ -45,7 +45,10 @@ done
 lb_late() { # the time of an iteration from the 500th on
 	awk '{ split("", v); for (i = 2; i <= NF; i++) { split($i, f, "="); v[f[1]] = f[2] } }
 		$1 == "row" && v["iteration"] >= 500 && !from { from = v["at"]; first = v["iteration"] }
-		$1 == "summary" { sub(/ jct=[^ ]*/, sprintf(" jct=%.6f", (v["at"] - from) / (v["iterations"] - first))); print }'
+		$1 == "summary" {
+			sub(/ jct=[^ ]*/, sprintf(" jct=%.6f", (v["at"] - from) / (v["iterations"] - first)))
+			print
+		}'
 }
 lb_flicker() { # SOLUTION [PREDICTOR]
 	echo "job workers=32 servers=1 samples=3072000 batch=4096 sync=bsp solution=$1${2:+ predict=$2 load=1}"

@@ -11,8 +11,8 @@ mlfabric() { # SEED
 		{ for (i = 3; i <= NF; i++) { split($i, f, "="); v[f[1]] = f[2] } cell = v["compute"] v["network"] }
 		$2 == "name=fabric-table2" {
 			printf "%s", summary "summary state=done"; summary = ""
-			printf " %s-a30=%f %s-cut=%f %s-s=%f", cell, v["ring-ms"] / v["a30-ms"], cell, v["ring-ms"] / v["cut-ms"], \
-				cell, v["s-ms"] / v["ring-ms"]
+			printf " %s-a30=%f", cell, v["ring-ms"] / v["a30-ms"]
+			printf " %s-cut=%f %s-s=%f", cell, v["ring-ms"] / v["cut-ms"], cell, v["s-ms"] / v["ring-ms"]
 			if (cell == "C1N1") dropped = 100 * v["a30-dropped"]
 			if (cell == "C1N2") { a30 = v["a30-ms"]; ring = v["ring-ms"] }
 			compute = 400 - 300 * 0.9 ^ 30 # the slowest of 30, C2
