@@ -182,6 +182,28 @@ solved() {
 	done
 }
 
+@test "ranks: sizes that were given while a rank was dead sum to BATCH when it is back, and when it goes" {
+	ranks_job WORKERS=4 BATCH=47,shard:2 KILL_RESTART=0 RESTARTS=50 \
+		"TRAINER='cd $T/counts && ! [ -e bad -a \$RANK = 1 ] && exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.03'"
+	begin first
+	sizes() { ask run/lead.sock members | grep ' state=active ' | sed 's/.* size=\([0-9]*\).*/\1/' | xargs; }
+	wait_for 'members 4 && came_to 200'
+	touch counts/bad
+	kill -9 "$(trainer_of w1)"
+	wait_for 'members 3'
+	for i in 0 2 3; do echo "action kind=adjust-bs id=w$i size=$((20 - i * i)) accum=1"; done | trainctl apply --run-dir "$T/run"
+	wait_for '[ "$(sizes)" = "20 16 11" ]'
+	rm counts/bad
+	wait_for 'members 4'
+	wait_for '[ "$(sizes | wc -w)" = 4 ] && [ "$(($(sizes | tr " " +)))" = 47 ]'
+	touch counts/bad
+	kill -9 "$(trainer_of w3)"
+	wait_for '[ "$(sizes | wc -w)" = 3 ] && [ "$(($(sizes | tr " " +)))" = 47 ]'
+	wait_for 'members 4'
+	rm counts/bad
+	alike first.out w0 w1 w2 w3
+}
+
 @test "ranks: kill-restart takes nobody back; the last rank that has the parameters waits for another, a single one saves" {
 	ranks_job WORKERS=2 KILL_RESTART=9,window:0 \
 		"TRAINER='cd $T/counts && sleep 0.5 && exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.02'"

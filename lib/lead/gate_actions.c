@@ -77,7 +77,7 @@ static int each_line(const char *lines, size_t len,
 	return got == RECORD_END ? rc : -1;
 }
 
-static struct force *find_force(const struct gate *g, const char *kind, const char *id, char *key)
+struct force *acts_force(const struct gate *g, const char *kind, const char *id, char *key)
 {
 	struct force *f;
 
@@ -86,9 +86,18 @@ static struct force *find_force(const struct gate *g, const char *kind, const ch
 	return f;
 }
 
+static void read_sizes(struct force *f, const struct record *r)
+{
+	f->size = f->batch = 0;
+	f->accum = 1;
+	record_u64_opt(r, "size", 0, UINT64_MAX, &f->size, NULL);
+	record_u64_opt(r, "accum", 0, UINT64_MAX, &f->accum, NULL);
+	record_u64_opt(r, "batch", 0, UINT64_MAX, &f->batch, NULL);
+}
+
 /* Keeps the last line of each kind and id. */
-static void keep_force(struct gate *g, const char *kind, const char *id, const char *line,
-		       size_t len)
+static void keep_force(struct gate *g, const struct record *r, const char *kind, const char *id,
+		       const char *line, size_t len)
 {
 	char key[FORCE_KEY_MAX];
 	struct force *f;
@@ -100,10 +109,11 @@ static void keep_force(struct gate *g, const char *kind, const char *id, const c
 	}
 	memcpy(copy, line, len);
 	memcpy(copy + len, "\n", 2);
-	f = find_force(g, kind, id, key);
+	f = acts_force(g, kind, id, key);
 	if (f) {
 		free(f->line);
 		f->line = copy;
+		read_sizes(f, r);
 		return;
 	}
 	f = calloc(1, sizeof *f);
@@ -115,6 +125,7 @@ static void keep_force(struct gate *g, const char *kind, const char *id, const c
 	}
 	memcpy(f->key, key, sizeof key);
 	f->line = copy;
+	read_sizes(f, r);
 	HASH_ADD_STR(g->force, key, f);
 }
 
@@ -122,10 +133,11 @@ void acts_keep(struct gate *g, const struct record *r, const char *line, size_t 
 {
 	const char *kind = record_get(r, "kind"), *id = record_get(r, "id");
 
+	g->sizes_given |= strcmp(kind, "adjust-bs") == 0;
 	if (strcmp(kind, "backup-workers") == 0)
-		keep_force(g, kind, "", line, len);
+		keep_force(g, r, kind, "", line, len);
 	else if (strcmp(kind, "adjust-lr") == 0 || strcmp(kind, "adjust-bs") == 0)
-		keep_force(g, kind, id, line, len);
+		keep_force(g, r, kind, id, line, len);
 }
 
 static void acts_obey(struct gate *g, const struct record *r, const char *line, size_t len)
@@ -285,9 +297,9 @@ char *acts_unseen(struct gate *g, struct worker *w)
 char *acts_in_force(struct gate *g, const struct worker *w)
 {
 	char key[FORCE_KEY_MAX];
-	const struct force *of[] = {find_force(g, "backup-workers", "", key),
-				    find_force(g, "adjust-bs", w->id, key),
-				    find_force(g, "adjust-lr", w->id, key)};
+	const struct force *of[] = {acts_force(g, "backup-workers", "", key),
+				    acts_force(g, "adjust-bs", w->id, key),
+				    acts_force(g, "adjust-lr", w->id, key)};
 	size_t len = 0;
 	char *out;
 

@@ -150,6 +150,7 @@ struct act {
 struct force {
 	char key[FORCE_KEY_MAX];
 	char *line;
+	uint64_t size, accum, batch; /* of adjust-bs */
 	UT_hash_handle hh;
 };
 
@@ -249,6 +250,7 @@ struct gate {
 	uint64_t cut_token;
 	uint64_t backup;
 	uint64_t expect;                  /* 0: nobody is waited for */
+	int sizes_given; /* by actions */
 	struct balance_member *number_of; /* of the members, while `balance` is asked */
 	struct worker **member;
 	size_t members_max;
@@ -422,6 +424,8 @@ void acts_publish(struct gate *g);
 /* Actions for w: those that it has not seen; those in force. The caller frees them; NULL: none. */
 char *acts_unseen(struct gate *g, struct worker *w);
 char *acts_in_force(struct gate *g, const struct worker *w);
+/* The line of this kind and id that is in force, or NULL; key is room for its name. */
+struct force *acts_force(const struct gate *g, const char *kind, const char *id, char *key);
 void acts_keep(struct gate *g, const struct record *r, const char *line, size_t len);
 int acts_add(struct gate *g, char *lines, size_t len); /* takes lines */
 void acts_free(struct gate *g);

@@ -5,11 +5,16 @@
  *
  * If a member goes after that, its share stays undone until the next close: the others compute
  * already.
+ *
+ * Without that function a solution's sizes are in force, which it gave to those who were members then.
+ * When others are members, their sizes are cut anew, so that they sum to the batch that came with them.
  */
 #include "lead/gate_internal.h"
 
 #include "base/grow.h"
+#include "solve/batch.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,10 +31,72 @@ static int sizes_reserve(struct gate *g)
 	return -1;
 }
 
+/* The batch that the sizes of all members are parts of; 0: none, or they are no parts of one. Where
+ * memory limits a size, for example, their sum is meant as it is. */
+static uint64_t sizes_batch(struct gate *g, double *weight, double *sum)
+{
+	char key[FORCE_KEY_MAX];
+	uint64_t batch = 0;
+	size_t n = 0;
+
+	*sum = 0;
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->state != WORKER_ACTIVE)
+			continue;
+		const struct force *f = acts_force(g, "adjust-bs", w->id, key);
+		weight[n++] = f ? (double)f->size : NAN;
+		*sum += f ? (double)f->size : NAN;
+		if (!f)
+			continue;
+		if (f->accum != 1 || !f->batch || (batch && f->batch != batch))
+			return 0;
+		batch = f->batch;
+	}
+	return batch;
+}
+
+static void give_size(struct worker *w, uint64_t size)
+{
+	if (w->size == size)
+		return;
+	w->size = size;
+	w->size_told = 0;
+}
+
+/* A member that has what it was given needs to be told nothing, unless it was told something else
+ * since. */
+static void sizes_fit(struct gate *g)
+{
+	char key[FORCE_KEY_MAX];
+	size_t n = 0;
+	double *weight = malloc(g->active * sizeof *weight), sum;
+	uint64_t *size = malloc(g->active * sizeof *size);
+
+	g->failed |= !weight || !size;
+	uint64_t batch = weight && size ? sizes_batch(g, weight, &sum) : 0;
+	int fits = !batch || sum == (double)batch;
+	if (!fits)
+		batch_scaled(weight, g->active, batch, 1, size);
+	for (struct worker *w = g->workers; w && !g->failed; w = w->hh.next) {
+		if (w->state != WORKER_ACTIVE)
+			continue;
+		const struct force *f = acts_force(g, "adjust-bs", w->id, key);
+		uint64_t most = w->most ? w->most : UINT64_MAX, part = fits ? 0 : size[n++];
+		if (!fits)
+			give_size(w, part < most ? part : most);
+		else if (f && w->size)
+			give_size(w, f->size);
+	}
+	free(weight);
+	free(size);
+}
+
 void sizes_ask(struct gate *g, uint64_t iteration)
 {
 	size_t n = 0;
 
+	if (!g->options.balance && g->active && g->sizes_given && g->options.sync == GATE_BSP)
+		sizes_fit(g);
 	if (!g->options.balance || g->active == 0 || sizes_reserve(g) != 0)
 		return;
 	for (struct worker *w = g->workers; w; w = w->hh.next) {
@@ -51,10 +118,7 @@ void sizes_ask(struct gate *g, uint64_t iteration)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		struct worker *w = g->member[i];
-		if (w->size == g->number_of[i].size)
-			continue;
-		w->size = g->number_of[i].size;
-		w->size_told = 0;
+		give_size(w, g->number_of[i].size);
 	}
 }
 
@@ -73,8 +137,10 @@ char *sizes_tell(struct gate *g, struct worker *w, char *actions, int again)
 		g->failed = 1;
 		return actions;
 	}
-	memcpy(all, o->data, len);
-	memcpy(all + len, actions ? actions : "", more);
+	/* behind the size that a solution had given, which holds no more */
+	size_t at = g->options.balance ? 0 : more;
+	memcpy(all + at, o->data, len);
+	memcpy(all + (at ? 0 : len), actions ? actions : "", more);
 	all[len + more] = '\0';
 	free(actions);
 	w->size_told = 1;

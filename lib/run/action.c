@@ -112,6 +112,19 @@ static void warn_of_sum(struct supervisor *s, const struct decision *list)
 	sup_log(s, RECORD("warning", F("kind", "adjust-bs"), F("sum", sum), F("batch", batch)));
 }
 
+/* Says with its sizes what they are parts of, if they are: all of them, or those of all that run. Then
+ * the lead cuts it anew when ranks come and go. */
+static void say_batch(struct supervisor *s, const struct decision *list)
+{
+	uint64_t sum = 0, batch = sup_scale_batch(s);
+	for (size_t i = 0; i < list->count; i++)
+		if (list->item[i].kind == ACTION_ADJUST_BS)
+			sum += list->item[i].size * list->item[i].accum;
+	for (size_t i = 0; (sum == batch || sum_of_sizes(s, list) == batch) && i < list->count; i++)
+		if (list->item[i].kind == ACTION_ADJUST_BS)
+			list->item[i].batch = batch;
+}
+
 /* ---- to the lead ---- */
 
 static void action_drop(struct sup_act *act)
@@ -333,6 +346,8 @@ int sup_actions_carry(struct supervisor *s, const struct decision *list, const c
 	size_t count;
 	if (action_check(s, list, rq, err) != 0)
 		return -1;
+	if (strcmp(who, "scale") != 0) /* that counts ranks that are still to come */
+		say_batch(s, list);
 	char *text = decision_lead_lines(list, ACTIONS_BYTES_MAX, &count, err);
 	if (!text)
 		return -1;

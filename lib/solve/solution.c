@@ -41,7 +41,9 @@ static int parse_fields(struct action *a, const struct record *r, struct error *
 		if (parse_id(a, r, err) != 0 ||
 		    record_u64(r, "size", 0, 1ull << 53, &a->size, err) != 0)
 			return -1;
-		return record_u64_opt(r, "accum", 1, 1u << 20, &a->accum, err);
+		return record_u64_opt(r, "accum", 1, 1u << 20, &a->accum, err) != 0
+			       ? -1
+			       : record_u64_opt(r, "batch", 0, 1ull << 53, &a->batch, err);
 	case ACTION_BACKUP_WORKERS:
 		return record_u64(r, "count", 0, 1u << 20, &a->count, err);
 	case ACTION_KILL_RESTART:
@@ -90,6 +92,8 @@ size_t action_format(const struct action *a, char *out, size_t out_max)
 		record_add(&o, "id", a->id);
 		record_add_u64(&o, "size", a->size);
 		record_add_u64(&o, "accum", a->accum ? a->accum : 1);
+		if (a->batch)
+			record_add_u64(&o, "batch", a->batch);
 		break;
 	case ACTION_BACKUP_WORKERS:
 		record_add_u64(&o, "count", a->count);

@@ -43,6 +43,7 @@ struct action {
 	enum node_role role;
 	char id[OPTION_ID_MAX];
 	uint64_t size, accum;
+	uint64_t batch; /* of which all sizes are parts, also when workers come and go; 0: not said */
 	uint64_t count;
 	double scale;
 	char reason[ACTION_REASON_MAX]; /* for people */

@@ -620,6 +620,64 @@ static void actions_come_with_one_close_and_stay_for_joiners(void **state)
 	       "9 ok iteration=3 applied=1\n11 ok iteration=3 applied=1\n");
 }
 
+/* A batch of 64 was cut for two; the third is not there then, and has a size from before. */
+static void sizes_make_their_batch_when_members_come_and_go(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	act("action kind=adjust-bs id=w3 size=20 accum=1 batch=64\n");
+	act("action kind=adjust-bs id=w10 size=40 accum=1 batch=64\n"
+	    "action kind=adjust-bs id=w2 size=24 accum=1 batch=64\n");
+	push("w10", 1, 1, 1);
+	push("w2", 1, 2, 1);
+	settled(2, NULL);
+	expect("6 ok iteration=2\n"
+	       "7 ok iteration=2\n"
+	       "settle 2 w10/1:10+10 w2/1:20+10\n"
+	       "apply 1 w2/1.2@0*1 w10/1.1@0*1\n"
+	       "8 {action kind=adjust-bs id=w10 size=40 accum=1 batch=64\n"
+	       "} ok iteration=2 applied=1\n"
+	       "9 {action kind=adjust-bs id=w2 size=24 accum=1 batch=64\n"
+	       "} ok iteration=2 applied=1\n");
+	join("w3", 1);
+	push("w10", 1, 2, 2);
+	push("w2", 1, 3, 2);
+	settled(3, NULL);
+	expect("10 {action kind=adjust-bs id=w3 size=20 accum=1 batch=64\n"
+	       "action kind=adjust-bs id=w3 size=15 accum=1 barrier=1\n"
+	       "} ok iteration=3 members=3\n"
+	       "settle 3 w10/1:20+10 w2/1:30+10\n"
+	       "apply 2 w2/1.3@0*1 w10/1.2@0*1\n"
+	       "11 {action kind=adjust-bs id=w10 size=30 accum=1 barrier=1\n"
+	       "} ok iteration=3 applied=1\n"
+	       "12 {action kind=adjust-bs id=w2 size=19 accum=1 barrier=1\n"
+	       "} ok iteration=3 applied=1\n");
+	push("w10", 1, 3, 3);
+	push("w3", 1, 1, 3);
+	leave("w2", 1);
+	settled(4, NULL);
+	expect("15 ok \n"
+	       "settle 4 w10/1:30+10 w3/1:10+10\n"
+	       "apply 3 w3/1.1@0*1 w10/1.3@0*1\n"
+	       "13 {action kind=adjust-bs id=w10 size=43 accum=1 barrier=1\n"
+	       "} ok iteration=4 applied=1\n"
+	       "14 {action kind=adjust-bs id=w3 size=21 accum=1 barrier=1\n"
+	       "} ok iteration=4 applied=1\n");
+	/* one of them is no part of a batch: all have what they were given */
+	act("action kind=adjust-bs id=w10 size=10 accum=1\n");
+	push("w10", 1, 4, 4);
+	push("w3", 1, 2, 4);
+	settled(5, NULL);
+	expect("16 ok iteration=5\n"
+	       "settle 5 w10/1:40+10 w3/1:20+10\n"
+	       "apply 4 w3/1.2@0*1 w10/1.4@0*1\n"
+	       "17 {action kind=adjust-bs id=w10 size=10 accum=1\n"
+	       "action kind=adjust-bs id=w10 size=10 accum=1 barrier=1\n"
+	       "} ok iteration=5 applied=1\n"
+	       "18 {action kind=adjust-bs id=w3 size=20 accum=1 barrier=1\n"
+	       "} ok iteration=5 applied=1\n");
+}
+
 /* A size and a rate for each of as many workers as a job may have; each gets its own two. */
 static void a_decision_for_1024_workers_is_one(void **state)
 {
@@ -1592,6 +1650,7 @@ int main(void)
 		TEST(asp_settles_waiting_pushes_together_as_units),
 		TEST(ssp_holds_the_answer_of_who_is_ahead),
 		TEST(actions_come_with_one_close_and_stay_for_joiners),
+		TEST(sizes_make_their_batch_when_members_come_and_go),
 		TEST(lead_obeys_backup_workers),
 		TEST(a_decision_for_1024_workers_is_one),
 		TEST(bad_actions_change_nothing),
