@@ -203,8 +203,8 @@ static int prints_all(const struct sup_node *n)
 	return n->stage == STAGE_READY || (n->stage == STAGE_STARTING && n->lives <= 1);
 }
 
-/* Rank 0, or the first that lives while it is dead. Behind their loops ranks end one after the other, and well: it stays
- * who it was. */
+/* Rank 0, or the first that lives while it is dead. Behind their loops ranks end one after the
+ * other, and well: it stays who it was. */
 static void fill_first(struct supervisor *s, struct run_row *row)
 {
 	const struct sup_node *first = NULL, *second = NULL;
