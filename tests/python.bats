@@ -678,6 +678,10 @@ loader.epochs(3, state={"schedule": Short()})' < <(:)
 	run -1 python3 -c 'from loading import *; next(paceline.Loader(DataLoader(Rows(), 8)).epochs(1)); batch = paceline._current
 batch.sum()'
 	[[ $output == *"loader.sum() is for loader.epochs(sums=model), allreduce() for loader.epochs(sums=N)"* ]]
+	run -1 python3 -c 'from loading import *; paceline.Loader(DataLoader(Rows(), 8)).rank'
+	[[ $output == *"Error: loader.rank is there from loader.epochs() on"* ]]
+	run -1 python3 -c 'from loading import *; loader = paceline.Loader(DataLoader(Rows(), 8)); loader.epochs(1); loader.sum()'
+	[[ $output == *"Error: loader.sum() without a batch"* ]]
 }
 
 @test "Loader with sums=N: a single row comes once; a batch that comes when all was trained begins no epoch" {
@@ -1550,7 +1554,7 @@ assert (counts == 4).all(), counts'
 		    one = numpy.zeros(rows, numpy.float32)
 		    one[part.rows] = 1
 		    return one
-		for batch in paceline.batches(state={"model": model}, sums=rows):
+		for batch in paceline.batches(state={"model": model}, sums=numpy.prod([rows])):
 		    time.sleep(0.01)
 		    parts = batch.compute(gradient) if batch.size else [model["w"]]
 		    print("parts", len(parts), "of", batch.size, flush=True)

@@ -27,6 +27,7 @@ import gc
 import io
 import math
 import mmap
+import numbers
 import os
 import pickle
 import random
@@ -1297,7 +1298,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
     collective  trainers of this job meet in each iteration (DDP): a trainer gets a batch of size 0
                 when only others have rows, and rank 0 saves for all
     every_rank_saves   with collective: each rank saves what is its own
-    sums        in a job with SYNC=allreduce: a model of PyTorch (or a list of its parameters) whose
+    sums        in a job with SYNC=allreduce: a model of PyTorch (or a list of models and parameters) whose
                 gradients batch.sum() sums over all ranks; or for allreduce(), how many float32
     samples     how many rows this script has. Under an agent a row beyond them is an error;
                 without one it is needed, and the rest says how the rows are dealt out:
@@ -1431,7 +1432,7 @@ def _with(source: Batches, sums: Any, state: Optional[_State]) -> Batches:
     if state is not None:
         state.add("paceline", _Dict(source._counts))
     if sums is not None:
-        source._sums = _Arrays(source, sums) if isinstance(sums, int) else _Gradients(source, sums)
+        source._sums = _Arrays(source, int(sums)) if isinstance(sums, numbers.Integral) else _Gradients(source, sums)
     return source
 
 
@@ -2009,7 +2010,7 @@ class Loader:
     and they count as none. Schedules that are in state= make as many steps as are due (Batches.steps): step() once
     a batch, or once an epoch behind the inner loop.
 
-    loader.batch is the Batch in hand; pause(), rank, report(), save(), stop() are those of Batches, and all else
+    loader.batch is the Batch in hand; loss, pause(), rank, report(), save(), stop() are those of Batches, and all else
     is the DataLoader's: before epochs() and between epochs it gives its own batches, only to look at.
     """
 
@@ -2035,6 +2036,8 @@ class Loader:
     def __getattr__(self, name: str) -> Any:
         if self._source is not None and hasattr(self._source, name):
             return getattr(self._source, name)
+        if self._source is None and (hasattr(Batches, name) or name == "batch"):
+            raise Error("loader.%s is there from loader.epochs() on" % name)
         return getattr(self._loader, name)
 
     def __len__(self) -> int:
@@ -2095,6 +2098,8 @@ class Loader:
 
     def sum(self, loss: Any = None) -> None:
         """Batch.sum() of the batch in hand."""
+        if self.batch is None:
+            raise Error("loader.sum() without a batch: it stands in the loop")
         self.batch.sum(loss)
 
     def _reading(self) -> Any:
