@@ -152,6 +152,39 @@ four() {
 	[ "$(field jct <c)" = 20.000000 ]
 }
 
+@test "pushes whose delay is bounded take turns by the rates of links, as in a job" {
+	# Eight workers on four hosts, and one host with a slow link.
+	slow() {
+		{ echo "job workers=8 hosts=4 samples=40000 batch=800 bytes=1e6 $1"
+		printf '%s\n' 'cost sample=0.001 message=0.0001' 'link id=ps0 rate=1e7' 'link id=h3 rate=1e6' "${@:2}"; } | trainsim -s
+	}
+	of() { plrec tsv "$1" <<<"$2"; }
+	local bound plain turns sync more=
+	for bound in 8 60; do
+		plain=$(slow "sync=asp delay=$bound")
+		turns=$(slow "sync=asp delay=$bound fabric=mlfabric")
+		[ "$(of samples "$plain") $(of samples "$turns")" = '40000 40000' ]
+		[ "$(of delay-most "$plain")" -le $bound ]
+		[ "$(of delay-most "$turns")" -le $bound ]
+		between 0 "$(of jct "$plain")" <<<"$(of jct "$turns")"
+		# Those of one host that go together are one sum.
+		[ "$(of iterations "$turns")" -lt "$(of iterations "$plain")" ]
+	done
+	[ "$(of stale "$(slow 'sync=asp delay=2')")" -gt 0 ]
+	[[ $(slow 'sync=asp delay=60') != *stale=* ]]
+	# The links change, nodes come, go, stand still and die: each row once.
+	for sync in 'asp delay=9' 'asp delay=20 fabric=mlfabric' 'ssp:2 delay=9 fabric=mlfabric' 'asp delay=3 fabric=mlfabric servers=2 most-servers=3 checkpoint=5'; do
+		[[ $sync != *servers* ]] || more=' servers=3'
+		turns=$(slow "most-workers=10 hung=5 sync=$sync" 'cost message=0.002 start=1 commit=0.003 apply=0.002 save=0.1 hand-over=0.5' \
+			'link id=h0 rate=1e6' 'link id=h0 at=9 rate=1e8' 'link id=h3 at=12 rate=1e8' 'scale workers=10 at=11' 'scale workers=7 at=16' \
+			"scale workers=7 at=18$more" 'transient p=0.4 on=3 every=7 sleep=0.5 intensity=1' \
+			'event kind=kill id=w1 at=2.2' 'event kind=stop id=w2 at=3.13' 'event kind=kill id=w5 at=5.55' 'event kind=stop id=w6 at=8.31')
+		echo "$sync: $turns"
+		[ "$(of state "$turns")" = "done" ]
+		[ "$(of samples "$turns")" = 40000 ]
+	done
+}
+
 @test "a job is scaled: each row is trained once, whatever happens meanwhile" {
 	local sync
 	for sync in bsp asp ssp:2 'allreduce hosts=2' 'bsp solution=antdt-nd every=1' 'bsp solution=lb-bsp'; do
@@ -300,7 +333,7 @@ brain() {
 		[[ $output == *"stdin:3"* ]]
 	done
 	for line in workers=1000000000000000000 workers=0 workers=NaN workers=401 samples=1e18 batch=0 sync=ssp:x \
-		sync=some predict=soothsayer load=2 hung=soon hung=-1 hung=nap:3 restarts=-1 solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
+		sync=some predict=soothsayer load=2 hung=soon hung=-1 hung=nap:3 restarts=-1 delay=3 delay=0 fabric=carrier solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
 		run -65 trainsim < <(four "$line" | sed "1s/ ${line%%=*}=[^ ]*\\(.*${line%%=*}\\)/\\1/")
 		echo "$line: $output"
 		[[ $output == *"stdin:1"* ]]

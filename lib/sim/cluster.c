@@ -26,6 +26,7 @@ static const struct field job_fields[] = {
 	{JOB("ahead", U64, ahead), .none = 4, .min = 1},
 	{JOB("report", U64, report), .none = 10, .min = 1},
 	{JOB("backup", U64, backup)},
+	{JOB("delay", U64, delay), .none = SIM_NO_DELAY, .min = 1},
 	{JOB("bytes", REAL, bytes)},
 	{JOB("every", REAL, every)},
 	{JOB("short", REAL, window_short)},
@@ -98,6 +99,18 @@ static int cluster_read_hung(struct sim *s, const struct record *r, struct error
 	struct error what;
 	if (deadline_rules(&s->hung, hung ? hung : "", &what) != 0)
 		return error_set(err, ERROR_DATA, NULL, "hung=%.40s: %.200s", hung, what.text);
+	return 0;
+}
+
+/* FABRIC, and where a bound of the delay means something here. */
+static int cluster_read_fabric(struct sim_job *j, const struct record *r, struct error *err)
+{
+	const char *fabric = record_get(r, "fabric");
+	j->by_links = fabric && strcmp(fabric, "mlfabric") == 0;
+	if (fabric && !j->by_links && strcmp(fabric, "plain") != 0)
+		return error_set(err, ERROR_DATA, NULL, "fabric=%.40s: plain or mlfabric", fabric);
+	if (j->delay != SIM_NO_DELAY && strncmp(j->sync, "ssp", 3) != 0 && strcmp(j->sync, "asp") != 0)
+		return error_set(err, ERROR_DATA, NULL, "delay=: only with sync=ssp:N and asp");
 	return 0;
 }
 
@@ -179,7 +192,7 @@ static int cluster_add_job(struct sim *s, const struct record *r, struct error *
 	*j = (struct sim_job){.every = 10, .window_short = 60, .window_long = 600,
 			      .restart_window = 600, .restart_cooldown = 60};
 	if (cluster_read_job(j, r, err) != 0 || cluster_read_options(j, r, err) != 0 ||
-	    cluster_read_hung(s, r, err) != 0)
+	    cluster_read_fabric(j, r, err) != 0 || cluster_read_hung(s, r, err) != 0)
 		return -1;
 	if (strcmp(j->sync, "allreduce") == 0)
 		j->servers = 0;
@@ -436,6 +449,7 @@ void cluster_free(struct sim *s)
 {
 	for (size_t i = 0; i < s->places && s->node; i++) {
 		free(s->node[i].held);
+		free(s->node[i].announced);
 		predictor_free(s->node[i].speed);
 	}
 	free(s->node);

@@ -47,6 +47,10 @@ void copy_job(struct record_out *o, const struct job *job, uint64_t samples, uin
 	if (job->hung[0])
 		record_add(o, "hung", job->hung);
 	record_add_u64(o, "restarts", job->restarts);
+	if (job_bounds_delay(job))
+		record_add_u64(o, "delay", job->delay_max);
+	if (strcmp(job->fabric, "mlfabric") == 0)
+		record_add(o, "fabric", "mlfabric");
 	record_add_u64(o, "profile", strcmp(job->profile, "on") == 0);
 	struct solution_options options = job->options;
 	options.batch = 0; /* these are said above */

@@ -15,6 +15,7 @@ enum event_kind {
 	EVENT_SUMMED,  /* all replicas have the sum */
 	EVENT_SETTLED, /* shardd has carried out the settle */
 	EVENT_HAPPENS, /* node: the number of an event of the cluster */
+	EVENT_CLOCK,   /* the lead wants to know that it is so late */
 	EVENT_BEGIN,   /* the lead waits no longer for workers that it expects */
 	EVENT_HUNG,    /* a worker is given up, unless it has moved */
 	/* a node's, up to EVENT_ASK */
@@ -22,11 +23,13 @@ enum event_kind {
 	EVENT_NEXT,    /* it has its answer */
 	EVENT_PULLED,  /* computes from now on */
 	EVENT_COMPUTED, /* its push begins, over links */
+	EVENT_ANNOUNCED, /* its push could begin */
 	EVENT_PUSHED,  /* its push is at the lead */
 	/* these come again and again, also if nothing else happens any more */
 	EVENT_ASK,     /* it asks shardd again */
 	EVENT_SAVED,   /* a checkpoint is written */
 	EVENT_SAVE,    /* one is due */
+	EVENT_LINKS,   /* some have another rate */
 	EVENT_BRAIN,   /* the brain looks at a snapshot */
 	EVENT_LOOK,    /* the supervisor looks at the monitor */
 	EVENT_SERIES   /* the log says how the job goes */

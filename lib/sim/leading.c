@@ -38,6 +38,7 @@ int leading_ready(struct sim *s, struct error *err)
 		return -1;
 	if (o.sync != GATE_BSP)
 		o.expect = 0;
+	announce_options(s, &o);
 	if (balance_is(s->job.solution)) {
 		if (balance_new(&s->balance, s->job.solution, s->job.batch, 1, err) != 0)
 			return -1;
@@ -120,7 +121,8 @@ static void apply_one(struct sim *s, struct sim_node *n, const struct gate_effec
 {
 	struct drag drag = cluster_drag(s, n);
 	double part = (double)s->first_servers / (double)s->job.servers;
-	double seconds = s->cost.apply * n->pace * part * (double)e->pushes + drag.delay * (double)e->units;
+	double pushes = (double)(s->announce.is_on ? e->units : e->pushes); /* a group comes as one sum */
+	double seconds = s->cost.apply * n->pace * part * pushes + drag.delay * (double)e->units;
 	leading_busy(s, n, seconds);
 	n->batch = (struct tally_batch){.time = seconds, .samples = e->samples, .compute = seconds};
 	n->iteration = e->iteration;
@@ -250,6 +252,14 @@ static void leading_fetch(struct sim *s)
 		sim_fetch_node(&s->node[(e->token - 1) % s->workers]);
 }
 
+static int leading_carry_one(struct sim *s)
+{
+	const struct gate_effect *e = gate_next(s->gate);
+	if (e)
+		carry_out(s, e);
+	return e != NULL;
+}
+
 /* Effects wait in one queue, so what is carried out may add to it. */
 void leading_obey(struct sim *s)
 {
@@ -257,10 +267,13 @@ void leading_obey(struct sim *s)
 	if (s->is_obeying)
 		return;
 	s->is_obeying = 1;
-	while (!s->failed && (e = gate_next(s->gate))) {
-		leading_fetch(s);
-		carry_out(s, e);
-	}
+	do { /* who may send, or is waited for no longer, may change with each of them, and then what is due */
+		while (!s->failed && (e = gate_next(s->gate))) {
+			leading_fetch(s);
+			carry_out(s, e);
+		}
+		announce_clock(s);
+	} while (s->announce.is_on && !s->failed && leading_carry_one(s));
 	sum_look(s);
 	s->is_obeying = 0;
 	if (gate_failed(s->gate)) {

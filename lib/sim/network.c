@@ -2,7 +2,10 @@
  * over time, of nodes, and of hosts, which all nodes there share. */
 #include "sim/sim_internal.h"
 
+#include "solve/xfer_share.h"
+
 #include <math.h>
+#include <stdlib.h>
 
 /* When these bytes are over it, if nothing else is. */
 static double network_over(const struct sim_line *l, double from, double bytes)
@@ -36,6 +39,24 @@ static double network_through(struct sim_line *l, double from, double bytes)
 	return l->busy_until;
 }
 
+double network_hop(struct sim *s, uint32_t from, uint32_t to, double at)
+{
+	return fmax(network_through(&s->host[from], at, s->job.bytes), network_through(&s->host[to], at, s->job.bytes));
+}
+
+double network_rate(const struct sim_line *l, double at, double *next)
+{
+	double rate = INFINITY;
+	for (size_t i = 0; i < l->links; i++) {
+		if (l->link[i].from.at > at) {
+			*next = fmin(*next, l->link[i].from.at);
+			break;
+		}
+		rate = l->link[i].rate;
+	}
+	return rate;
+}
+
 /* Between servers and a worker on their host nothing crosses the network. */
 double network_exchange(struct sim *s, const struct sim_node *n, double from)
 {
@@ -56,16 +77,39 @@ double network_exchange(struct sim *s, const struct sim_node *n, double from)
 	return fmax(end, network_over(&n->line, from, far));
 }
 
-/* A ring: each host sends so much, and the slowest link is what all wait for. A worker's link is its host's. */
+/* Who sums how much, by the links' rates; NULL: all alike, in a ring. To be freed. */
+static struct xfer_member *network_shares(struct sim *s)
+{
+	size_t hosts = (size_t)s->job.hosts;
+	struct xfer_member *m = s->job.by_links && hosts > 2 && s->job.bytes > 0 ? calloc(hosts, sizeof *m) : NULL;
+	struct xfer_round round;
+	struct error err;
+	double next = INFINITY;
+	if (!m)
+		return NULL;
+	for (size_t i = 0; i < hosts; i++)
+		m[i] = (struct xfer_member){.works = 1, .rate = fmin(network_rate(&s->host[i], s->now, &next), 1e15)};
+	xfer_level(m, hosts);
+	if (xfer_shares(m, hosts, s->job.bytes, &round, &err) == 0 && !round.is_ring)
+		return m;
+	free(m);
+	return NULL;
+}
+
+/* Each host sends, and gets, so much, and the slowest link is what all wait for. A worker's link is its host's. */
 double network_sum(struct sim *s)
 {
 	double hosts = (double)s->job.hosts, end = s->now;
-	double bytes = 2 * (hosts - 1) / hosts * s->job.bytes;
+	struct xfer_member *m = network_shares(s);
 	for (size_t i = 0; i < s->links;) {
-		const struct sim_line *l = network_line(s, s->link[i].from.node);
-		end = fmax(end, network_over(l, s->now, bytes));
+		size_t number = s->link[i].from.node;
+		const struct sim_line *l = network_line(s, number);
+		size_t host = number < s->places ? s->node[number].host : number - s->places;
+		double part = m ? 1 + (hosts - 2) * m[host].share : 2 * (hosts - 1) / hosts;
+		end = fmax(end, network_over(l, s->now, part * s->job.bytes));
 		i += l->links;
 	}
+	free(m);
 	return end;
 }
 

@@ -32,6 +32,7 @@ void sim_free(struct sim *s)
 	events_free(&s->events);
 	cluster_free(s);
 	resources_free(s);
+	announce_free(s);
 	free(s->range);
 	free(s->member);
 	free(s);
@@ -177,6 +178,12 @@ static void sim_handle(struct sim *s, const struct event *e)
 		if (e->life == n->life)
 			hung_look(s, n);
 		return;
+	case EVENT_CLOCK:
+		announce_clock_is_due(s);
+		return;
+	case EVENT_LINKS:
+		announce_links_changed(s);
+		return;
 	case EVENT_SETTLED:
 		leading_settled(s);
 		return;
@@ -221,6 +228,9 @@ static void sim_handle(struct sim *s, const struct event *e)
 	case EVENT_COMPUTED:
 		worker_computed(s, n, s->now);
 		return;
+	case EVENT_ANNOUNCED:
+		worker_announces(s, n);
+		return;
 	case EVENT_PUSHED:
 		worker_pushed(s, n);
 		return;
@@ -236,10 +246,14 @@ static void sim_end(struct sim *s, struct sim_result *result)
 	if (!s->options.is_brief)
 		control_series(s);
 	s->options.is_brief = 0; /* this is what it is for */
-	sim_log(s, RECORD("summary", F("job", (const char *)s->job.id),
-			  F("state", result->is_done ? "done" : result->has_failed ? "failed" : "stopped"), F_SECONDS("jct", result->jct),
-			  F_SECONDS("time", result->time), F("samples", result->samples),
-			  F("iterations", result->iterations), F("restarts", result->restarts)));
+	struct record_out *o = RECORD("summary", F("job", (const char *)s->job.id),
+				      F("state", result->is_done ? "done" : result->has_failed ? "failed" : "stopped"),
+				      F_SECONDS("jct", result->jct), F_SECONDS("time", result->time),
+				      F("samples", result->samples), F("iterations", result->iterations),
+				      F("restarts", result->restarts));
+	if (s->job.delay != SIM_NO_DELAY)
+		delay_put(o, gate_delays(s->gate));
+	sim_log(s, o);
 }
 
 static int sim_is_stopped(const struct sim *s)

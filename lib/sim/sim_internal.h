@@ -1,5 +1,5 @@
 /* The inside of a simulation: cluster.c (what the input says), trainer.c (workers), leading.c (the
- * lead's effects, shardd, servers), control.c (monitor, decisions, restarts), hung.c (who hangs), scale.c, resources.c (the brain), sim.c (the loop). */
+ * lead's effects, shardd, servers), control.c (monitor, decisions, restarts), hung.c (who hangs), announce.c (pushes that take turns), scale.c, resources.c (the brain), sim.c (the loop). */
 #ifndef PACELINE_SIM_SIM_INTERNAL_H
 #define PACELINE_SIM_SIM_INTERNAL_H
 
@@ -35,6 +35,7 @@
 #define SIM_EVERY_MIN 1e-3 /* between two decisions, two checkpoints: else time stands still */
 
 #define SIM_NO_HOST UINT32_MAX
+#define SIM_NO_DELAY UINT64_MAX
 
 /* From when on a record holds for a node, or, behind the nodes, for a host: until its next one. */
 struct sim_from {
@@ -94,6 +95,8 @@ struct sim_job {
 	/* restarts by intention */
 	double restart_window, restart_cooldown;
 	uint64_t restart_limit;
+	uint64_t delay; /* the bound under ssp and asp; SIM_NO_DELAY: none */
+	int by_links;   /* FABRIC=mlfabric */
 	uint64_t restarts; /* of a node, in a row, after ends that nobody wanted */
 	struct solution_options options;
 	int profile; /* workers measure their devices */
@@ -128,6 +131,25 @@ struct sim_brain {
 	char fails[ERROR_TEXT_MAX], told[256]; /* what was said last */
 };
 
+/* Pushes that are granted together; all of them are told so at once. */
+struct sim_group {
+	uint64_t number;
+	struct sim_node **node;
+	size_t count, room;
+};
+
+/* Whether pushes are announced, and what the lead knows of the links. */
+struct sim_announce {
+	int is_on;
+	struct turns *turns;
+	double known_until;
+	uint64_t known_servers;
+	uint64_t *part; /* bytes of a push to each server */
+	size_t part_room;
+	int64_t ns, due; /* the lead's clock, and when it wants to be told of it; INT64_MAX: never */
+	struct sim_group group;
+};
+
 /* Seconds, each measured on a real job (see trainsim(1)). */
 struct sim_cost {
 	double rows, pull, push, message, sum, commit, apply, batch, sample, start, stagger, save,
@@ -145,6 +167,7 @@ enum sim_state {
 	SIM_IDLE,      /* no member: it has no rows, and asks again */
 	SIM_JOINING,
 	SIM_COMPUTING,
+	SIM_ASKING,    /* it has announced its push */
 	SIM_PUSHING,   /* to the answer */
 	SIM_LEAVING
 };
@@ -173,6 +196,7 @@ struct sim_node {
 	size_t drags, drag_at;  /* so many of its own */
 	/* It owes its next step since then (a worker, no server); below 0: it owes nothing. */
 	double owes;
+	uint64_t pulled; /* units in the parameters that it computes with */
 	double ready_at; /* its process became a member; below 0: it has not */
 	double watched, watched_since; /* it is judged then; what it owed since then when this was planned */
 	uint32_t host; /* where it is; SIM_NO_HOST: a server on one of its own */
@@ -189,6 +213,10 @@ struct sim_node {
 	double stopped;
 	struct event due;
 	uint64_t in_a_row; /* failures */
+	/* What it has announced: its rows, and the group in which they are sent; 0: none. */
+	struct gate_range *announced;
+	size_t ranges;
+	uint64_t group;
 	double busy_until; /* a server */
 	double cores; /* of its next process, where there is a brain */
 	struct restart_past past; /* restarts by intention */
@@ -222,6 +250,7 @@ struct sim {
 	struct sim_scale scale;
 	struct sim_brain brain;
 	struct pulse_rules hung;
+	struct sim_announce announce;
 	struct gate *gate;
 	struct queue *queue;
 	struct monitor *monitor;
@@ -262,6 +291,8 @@ struct drag cluster_drag(struct sim *s, struct sim_node *n);
 /* When the parameters, or as many gradients, are between a worker and all servers. The link of a server, and
  * of a host, carries what it is asked for in that order. */
 double network_exchange(struct sim *s, const struct sim_node *n, double from);
+double network_hop(struct sim *s, uint32_t from, uint32_t to, double at); /* an update, from host to host */
+double network_rate(const struct sim_line *l, double at, double *next); /* INFINITY: not limited; next: then it changes */
 struct sim_line *network_line(struct sim *s, size_t number); /* of a node, or a host: see sim_from */
 double network_sum(struct sim *s); /* when a sum that begins now has gone round the hosts */
 
@@ -270,6 +301,8 @@ void worker_start(struct sim *s, struct sim_node *n);
 void worker_next(struct sim *s, struct sim_node *n);
 void worker_pulled(struct sim *s, struct sim_node *n);
 void worker_computed(struct sim *s, struct sim_node *n, double at);
+void worker_announces(struct sim *s, struct sim_node *n);
+void worker_sent(struct sim *s, struct sim_node *n, double end); /* what it has announced; it is there then */
 void worker_pushed(struct sim *s, struct sim_node *n);
 void worker_leaves_job(struct sim *s, struct sim_node *n);
 void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e);
@@ -278,6 +311,15 @@ void worker_stops(struct sim *s, struct sim_node *n);
 void worker_goes_on(struct sim *s, struct sim_node *n);
 /* Whether an event of a worker can't be now: it stands still, or its work ends later. */
 int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e);
+
+/* announce.c */
+void announce_options(struct sim *s, struct gate_options *o);
+void announce_free(struct sim *s);
+void announce_clock(struct sim *s); /* the lead is told the time */
+void announce_clock_is_due(struct sim *s);
+void announce_links_changed(struct sim *s);
+void announce_push(struct sim *s, const struct gate_who *who, struct gate_push *push);
+void announce_granted(struct sim *s, struct sim_node *n, const char *fields);
 
 /* leading.c */
 int leading_ready(struct sim *s, struct error *err);

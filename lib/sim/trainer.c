@@ -243,19 +243,70 @@ void worker_pulled(struct sim *s, struct sim_node *n)
 	n->batch.wait = served - s->now;
 	n->batch.comm = pulled - served;
 	n->batch.compute = computed - pulled;
-	if (s->links > 0) /* in the order of time, as links are shared */
+	n->pulled = gate_iteration(s->gate);
+	if (s->links > 0 || s->announce.is_on) /* in the order of time, as links are shared */
 		sim_plan(s, computed, EVENT_COMPUTED, n);
 	else
 		worker_computed(s, n, computed);
 }
 
-void worker_computed(struct sim *s, struct sim_node *n, double at)
+/* Its gradients are with the servers then. */
+static void worker_sends(struct sim *s, struct sim_node *n, double from, double end)
 {
-	n->pushed_at = network_exchange(s, n, at) + s->cost.push;
-	n->batch.comm += n->pushed_at - at;
+	n->pushed_at = end + s->cost.push;
+	n->batch.comm += n->pushed_at - from;
 	n->batch.time = n->pushed_at - n->mark - n->batch.wait;
 	sim_plan(s, n->pushed_at + s->cost.message, EVENT_PUSHED, n);
 	hung_plan_if_long(s, n, n->pushed_at);
+}
+
+void worker_computed(struct sim *s, struct sim_node *n, double at)
+{
+	if (s->announce.is_on)
+		sim_plan(s, at + s->cost.message, EVENT_ANNOUNCED, n);
+	else
+		worker_sends(s, n, at, network_exchange(s, n, at));
+}
+
+static struct gate_push worker_push(struct sim *s, struct sim_node *n)
+{
+	return (struct gate_push){.sequence = n->sequence,
+				  .iteration = n->iteration,
+				  .count = n->batch.samples,
+				  .size = worker_batch(n),
+				  .pulled = s->job.delay != SIM_NO_DELAY ? n->pulled : GATE_PULLED_UNKNOWN,
+				  .range = n->announced,
+				  .ranges = n->ranges,
+				  .group = n->group,
+				  .time = n->batch.time};
+}
+
+/* Its rows go with the announcement, and with the push: one that is dropped gives them back. */
+void worker_announces(struct sim *s, struct sim_node *n)
+{
+	struct gate_who who = who_of(s, n);
+	if (!n->announced && !(n->announced = malloc(GATE_RANGES_MAX * sizeof *n->announced))) {
+		sim_fail_memory(s);
+		return;
+	}
+	n->ranges = take_batch(n, n->announced);
+	n->sequence++;
+	n->group = 0;
+	n->pushed_at = s->now;
+	n->batch.time = s->now - n->mark - n->batch.wait;
+	n->state = SIM_ASKING;
+	hung_rests(s, n);
+	struct gate_push push = worker_push(s, n);
+	announce_push(s, &who, &push);
+	leading_obey(s);
+}
+
+void worker_sent(struct sim *s, struct sim_node *n, double end)
+{
+	double from = s->now + s->cost.message;
+	n->batch.wait += from - n->pushed_at;
+	n->state = SIM_COMPUTING;
+	worker_sends(s, n, from, end);
 }
 
 void worker_pushed(struct sim *s, struct sim_node *n)
@@ -263,20 +314,18 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 	struct gate_who who = who_of(s, n);
 	struct gate_range range[GATE_RANGES_MAX];
 	struct drag drag = cluster_drag(s, n);
-	struct gate_push push = {.sequence = ++n->sequence,
-				 .iteration = n->iteration,
-				 .count = n->batch.samples,
-				 .size = worker_batch(n),
-				 .pulled = GATE_PULLED_UNKNOWN,
-				 .loss = 0,
-				 .range = range,
-				 .ranges = take_batch(n, range),
-				 .speed = speed_foretell(s, n, &drag),
-				 .time = n->batch.time,
-				 .most = drag.memory};
+	struct gate_push push = worker_push(s, n);
+	if (!s->announce.is_on) {
+		push.sequence = ++n->sequence;
+		push.ranges = take_batch(n, range);
+		push.range = range;
+	}
+	push.speed = speed_foretell(s, n, &drag);
+	push.most = drag.memory;
 	n->state = SIM_PUSHING;
 	hung_rests(s, n);
 	pulse_work(&n->pulse, push.count);
+	announce_clock(s);
 	gate_push(s->gate, &who, &push);
 	leading_obey(s);
 }
@@ -312,6 +361,10 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 		refused(s, n);
 		return;
 	}
+	if (n->state == SIM_ASKING && strncmp(e->fields, "granted=1", 9) == 0) {
+		announce_granted(s, n, e->fields);
+		return;
+	}
 	hung_owes(s, n, s->now);
 	if (n->state == SIM_LEAVING) {
 		n->state = SIM_IDLE;
@@ -319,7 +372,9 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 		return;
 	}
 	double there = s->now + s->cost.message;
-	if (n->state == SIM_PUSHING) {
+	if (n->state == SIM_ASKING) /* it was dropped */
+		pulse_work(&n->pulse, n->batch.samples);
+	if (n->state == SIM_PUSHING || n->state == SIM_ASKING) {
 		n->batch.wait += there - n->pushed_at;
 		if (tally_add(&n->tally, &n->batch, there))
 			control_report(s, n);
@@ -368,7 +423,7 @@ void worker_leaves_job(struct sim *s, struct sim_node *n)
 /* Work of its own, not an answer that it waits for. */
 static int is_work(enum event_kind kind)
 {
-	return kind == EVENT_START || kind == EVENT_COMPUTED || kind == EVENT_PUSHED;
+	return kind == EVENT_START || kind == EVENT_COMPUTED || kind == EVENT_ANNOUNCED || kind == EVENT_PUSHED;
 }
 
 void worker_stops(struct sim *s, struct sim_node *n)

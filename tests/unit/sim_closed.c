@@ -182,6 +182,32 @@ static void links(void **state)
 		100 * (0.1 + 2 * 0.75 * 8000 / 1e5));
 }
 
+/* Where the delay is bounded and there are two hosts, a push is announced: two messages more. */
+static void announced(void **state)
+{
+	(void)state;
+	is_near(simulate("job workers=2 hosts=2 samples=10000 batch=200 shard=200 sync=asp delay=9 bytes=8000\n"
+			 "cost sample=0.001 message=0.001 push=0.003\n").jct,
+		50 * (0.1 + 0.003 + 4 * 0.001));
+	/* Each is alone with its link, and the turns of one have nothing to do with those of the other. */
+	is_near(simulate("job workers=2 hosts=2 samples=10000 batch=200 shard=200 sync=asp delay=9 bytes=8000 fabric=mlfabric\n"
+			 "cost sample=0.001 message=0.001\nlink id=h0 rate=1e5\nlink id=h1 rate=1e5\n").jct,
+		50 * (0.1 + 2 * 0.08 + 4 * 0.001));
+}
+
+/* A sum by shares: three hosts own all, and the slow one sends and gets the model once. A host of more than half the
+ * others' rate counts as fast, and then all are alike: the ring. */
+static void shares(void **state)
+{
+	(void)state;
+#define SUM JOB "allreduce hosts=4 bytes=8000 fabric=mlfabric\ncost sample=0.001\nlink id=h0 rate=1e5\nlink id=h1 rate=1e5\n" \
+	"link id=h2 rate=1e5\nlink id=h3 rate="
+	is_near(simulate(SUM "1e4\n").jct, 100 * (0.1 + 8000 / 1e4));
+	is_near(simulate(SUM "5e4\n").jct, 100 * (0.1 + 8000 / 5e4));
+	is_near(simulate(SUM "8e4\n").jct, 100 * (0.1 + 2 * 0.75 * 8000 / 8e4));
+	is_near(simulate(SUM "1e5\n").jct, 100 * (0.1 + 2 * 0.75 * 8000 / 1e5));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,7 +217,7 @@ int main(void)
 		cmocka_unit_test(hung),
 		cmocka_unit_test(no_barrier),
 		cmocka_unit_test(staleness),
-		cmocka_unit_test(links),
+		cmocka_unit_test(links), cmocka_unit_test(announced), cmocka_unit_test(shares),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
