@@ -60,7 +60,7 @@ static int advise_add(struct sim *s, const struct adviser *v, const struct what 
 {
 	struct job job = w->job;
 	job.epochs = 1;
-	job.hung = ""; /* who ended, and when, is known */
+	job.hung = "never"; /* who ended, and when, is known */
 	job.restarts = UINT32_MAX;
 	job.predict = "none"; /* a copy's speeds change too seldom for a predictor to learn from them */
 	return copy_put(&w->copy, &job, w->copy.samples, v->a->replicas > 0 ? v->a->replicas : 1, advise_put, s,
