@@ -378,6 +378,10 @@ advised() { # JOB-FIELDS RECORD...
 	advised servers=2 'node id=w2 speed=250' 'node id=w3 speed=250'
 	grep -Eq '^advice job=sim is=job kind=workers what= saves=2[34]\.' advice
 	[ "$(plrec where type=suspect kind=worker <advice | wc -l)" = 2 ]
+	# On one host they are that machine, and as fast as all others the job would take a quarter.
+	sed -i 's/^event role=worker id=w[01] /&host=h1 /;s/^event role=worker id=w[23] /&host=h2 /' state/job.log
+	trainctl advise --state-dir state >advice
+	grep -Eq '^advice job=sim is=machine kind=host what=h2 saves=(29|30)\.' advice
 	advised servers=4 'node id=ps2 delay=0.1' 'node id=ps3 delay=0.1'
 	grep -Eq '^advice job=sim is=job kind=servers what= saves=[89]\.' advice
 	grep -Eq '^suspect kind=server what=ps[23] saves=0\.0' advice
