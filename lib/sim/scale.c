@@ -124,8 +124,8 @@ void scale_step(struct sim *s)
 	c->under_way = 0;
 	if (c->servers != c->from_servers)
 		scale_move(s);
-	scale_log(s, "scaled");
 	scale_share(s);
+	scale_log(s, "scaled");
 }
 
 int scale_want(struct sim *s, uint64_t workers, uint64_t servers, const char *reason)
