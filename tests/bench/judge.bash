@@ -42,6 +42,7 @@ judge_limits() {
 		antdt-stragglers of-bound > 0.8 - solution=antdt-nd kind=workers
 		antdt-stragglers of-bsp < 0.95 1.1 solution=antdt-nd
 		antdt-stragglers of-bsp < 0.65 1.1 solution=antdt-nd intensity=0.8
+		brain-cores less > 0.5 - solution=res-plan slow=worker
 		card roof > 0.7 - kernel=rows_gather
 		card roof > 0.7 - kernel=rows_gradient
 		card ratio > 1 -
