@@ -2,13 +2,14 @@
 #   awk -f peers-star.awk -v batch=1024 -v noise=260 -v sync=bsp -v kept=FILE <snapshot
 # A worker is a straggler when it takes more than 1.2 times as long as the fastest; without one all are waited for. The
 # number is chosen anew when the stragglers have changed (FILE has those of the last choice). With
-# n(B) = 1 + noise / B, by which updates of B samples are more than those of very large ones, t_1 <= .. <= t_N for even
+# n(B) = 1 + noise / B, by which updates of B samples are more than those of very large ones (how it knows noise
+# while it trains is left out), t_1 <= .. <= t_N for even
 # sizes and b = batch / N:
 #   servers    m = 1 / sum(1 / t); tau_x = m + (t_N - m) (t_x - t_1) / (t_N - t_1); the first x with
 #              m n(x b) < tau_(x+1) n((x + 1) b)
 #   allreduce  the first x with n(x b) t_x < n((x + 1) b) t_(x+1)
 # Its modes let gradients that come late be part of the next update. Here they are dropped and their rows trained
-# again (action kind=backup-workers): another way to commit is no action. It does not say how noise is known.
+# again (action kind=backup-workers): another way to commit is no action.
 {
 	delete f
 	for (i = 2; i <= NF; i++) { split($i, kv, "="); f[kv[1]] = kv[2] }
