@@ -88,7 +88,7 @@ row AntDT-Fig-15 1266 - "DDP, s" dd-none
 row AntDT-Fig-15 1020 - "LB-BSP, s" dd-lb-bsp
 row AntDT-Fig-15 912 - "AntDT-DD, s" dd-antdt-dd
 row AntDT-Fig-15 0.72 0.70 "AntDT-DD's of DDP's" dd-antdt-dd / dd-none
-row AntDT-Fig-15 0.89 0.82 "AntDT-DD's of LB-BSP's" dd-antdt-dd / dd-lb-bsp
+row AntDT-Fig-15 0.89 0.83 "AntDT-DD's of LB-BSP's" dd-antdt-dd / dd-lb-bsp
 row AntDT-Fig-15 0.67 0.67 "MobileNets (not in the figure), of DDP's" -
 row AntDT-Fig-15 0.80 0.66 "the same, of LB-BSP's" -
 
