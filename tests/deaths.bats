@@ -246,6 +246,23 @@ load helper
 	exact "$(summary first.out | field checkpoint)" 2000 5
 }
 
+@test "a node that dies while its parent is stopped is missed, its parent is killed, and it starts again: exact" {
+	job MODEL=audit EPOCHS=5 HUNG=2
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	node=$(pid_of w0)
+	parent=$(sed -n 's/^node .* parent=\([0-9]*\) .*/\1/p' run/state/nodes/w0.0)
+	kill -STOP "$parent"
+	kill -9 "$node"
+	wait_for "grep -q '^late .*w0 was killed, but its parent does not say so: killed, too' run/state/job.log"
+	wait_for "not kill -0 $parent"
+	wait_for '[ "$(logged "^event role=worker id=w0 kind=ready ")" = 2 ]'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 5
+}
+
 @test "nobody but nodes is called a worker of this run directory" {
 	job EPOCHS=500
 	slow 400

@@ -74,7 +74,7 @@ far_job() { far_file 400 SERVERS=2 CHECKPOINT=0.5 "$@"; } # KEY=VALUE...
 	stranded h1 ps1 w1
 	wait_for '[ "$(logged "^event role=server id=ps1 kind=ready host=h1 ")" -ge 2 ]'
 	wait_for '[ "$(logged "^event role=worker id=w1 kind=ready host=h1 ")" -ge 2 ]'
-	not on h1 ps -o pid= -p $STRANDED
+	wait_for 'not on h1 ps -o pid= -p $STRANDED' # the old one may answer until the new one has come
 	to_end
 	[ "$(logged '^event role=server id=ps1 kind=exit .* status=75 ')" -eq 0 ]
 	grep -q "^node-host: h1: process [0-9]* had been given up here, and lived on: killed, with what it ran" "$STATE/logs/ps1.log"

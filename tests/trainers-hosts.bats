@@ -240,8 +240,7 @@ one_job() {
 	ended "$SUPERVISOR"
 	begin_on_h0 again "$T/state"
 	hosts_link h2 up
-	wait_for all_up
-	not on h2 ps -o pid= -p $STRANDED
+	wait_for 'not on h2 ps -o pid= -p $STRANDED && all_up'
 	on h0 trainctl stop --run-dir /tmp/run
 	ended "$SUPERVISOR"
 	not grep '^event .*status=75' state/job.log
