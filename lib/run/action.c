@@ -292,10 +292,13 @@ static void action_describe(const struct action *a, char *out, size_t max)
 	}
 }
 
+/* As it was decided: what the lead is told besides is no part of the decision. */
 static void log_action(struct supervisor *s, const struct action *a)
 {
 	char line[RECORD_LINE_MAX];
-	size_t len = action_format(a, line, sizeof line);
+	struct action decided = *a;
+	decided.batch = 0;
+	size_t len = action_format(&decided, line, sizeof line);
 	sup_log_text(s, line, len);
 }
 
