@@ -710,7 +710,9 @@ batch.sum()'
 		from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler, IterableDataset
 		data = TensorDataset(torch.arange(20.0), torch.arange(20))
 		class Endless(IterableDataset): pass
-		for loader, why in ((DataLoader(Endless()), "IterableDataset"),
+		class Long(IterableDataset):
+		    def __len__(self): return 9
+		for loader, why in ((DataLoader(Endless()), "IterableDataset"), (DataLoader(Long()), "no IterableDataset"),
 		                    (DataLoader(data, sampler=WeightedRandomSampler([1.0] * 20, 20)), "not WeightedRandomSampler"),
 		                    (DataLoader(data, batch_sampler=[[1, 2]]), "not a batch_sampler")):
 		    try: paceline.Loader(loader)

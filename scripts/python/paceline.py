@@ -1665,8 +1665,8 @@ class _Drift:
             if far > 1e-5:
                 self._told = True
                 _say("iteration %d: the parameters of this rank are not those of the others (they are %.1g of their "
-                     "length apart). What changes them has to be in state= (the optimizer? its schedule?), and all ranks "
-                     "make the same steps of batch.sum(); said once" % (batch.iteration, far))
+                     "length apart): something that changes them is not in state= (the optimizer? its schedule?), or a "
+                     "rank steps by a count of its own; said once" % (batch.iteration, far))
         if began:
             self._since = batch.iteration
         if batch.size:
@@ -2006,19 +2006,19 @@ class Loader:
 
     The inner loop ends behind the batch with the last row of an epoch, on all ranks behind the same one. What
     follows it may take its time, as in Batches.pause(). A process that begins when all is trained gets the last
-    epoch once more, without a batch. A rank without rows gets some, too: its batch has size 0,
-    and they count as none. Schedules that are in state= make as many steps as are due (Batches.steps): step() once
-    a batch, or once an epoch behind the inner loop.
+    epoch once more, without a batch. A rank without rows gets some, too: its batch has size 0, and they count as
+    none. Schedules that are in state= make as many steps as are due (Batches.steps): step() once a batch, or once an
+    epoch behind the inner loop.
 
     loader.batch is the Batch in hand; loss, pause(), rank, report(), save(), stop() are those of Batches, and all else
     is the DataLoader's: before epochs() and between epochs it gives its own batches, only to look at.
     """
 
     def __init__(self, loader: Any) -> None:
-        dataset = getattr(loader, "dataset", None)
-        if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
-            raise Error("Loader() takes a DataLoader whose dataset has [row] and len(), and so is no IterableDataset")
-        sampler = type(loader.sampler).__name__
+        dataset, sampler = getattr(loader, "dataset", None), type(getattr(loader, "sampler", None)).__name__
+        if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__") or "InfiniteConstant" in sampler:
+            raise Error("Loader() takes a DataLoader whose dataset has [row] and len(), and so is no IterableDataset: "
+                        "paceline-trainers(7), DATA, says what takes its place")
         if sampler not in ("RandomSampler", "SequentialSampler", "DistributedSampler") or not loader.batch_size:
             raise Error("the job deals out the rows, not %s: which rows there are, and how often, says the dataset, as "
                         "Subset(data, indices)" % (sampler if loader.batch_size else "a batch_sampler"))
