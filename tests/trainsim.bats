@@ -568,3 +568,11 @@ series role=worker id=w999999 size=1 samples=200 batches=19 time-sum=2 last=1000
 	[ "$(plrec tsv state <<<"${lines[-1]}")" = done ]
 	[ "$(grep -c ^decision <<<"$output")" -ge 3 ]
 }
+
+@test "a decision may set the sizes of more workers than a job's lead could be told of at once" {
+	printf '%s\n' 'job workers=50000 samples=5000000 batch=500000 solution=antdt-nd every=1' 'cost sample=0.01' \
+		'transient on=15 every=30 p=0.3 sleep=1.5 intensity=0.1' >c
+	trainsim --until 4 <c >log
+	[ "$(grep -c '^action kind=adjust-bs' log)" -ge 50000 ]
+	not grep -q '^decided.*skipped' log
+}

@@ -110,6 +110,7 @@ struct gate_options {
 	gate_balance_fn *balance; /* BSP: sizes at every barrier; NULL: as the workers have them */
 	void *balance_arg;
 	size_t workers_max; /* that it knows, ever; 0: GATE_WORKERS_MAX */
+	size_t actions_max; /* bytes of actions that wait; 0: GATE_ACTIONS_BYTES_MAX */
 	uint64_t expect; /* BSP: the first workers enter together: when so many wait, or at
 			    gate_begin() */
 	size_t replicas; /* BSP: so many (r0, r1, ...) sum, and have all parameters each if members

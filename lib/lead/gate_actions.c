@@ -331,9 +331,9 @@ int gate_act(struct gate *g, const char *lines, size_t len, uint64_t number, uin
 	}
 	if (each_line(lines, len, NULL, g, err) != 0)
 		return -1;
-	if (g->pending_len + len > GATE_ACTIONS_BYTES_MAX)
-		return error_set(err, ERROR_DATA, "act", "more than %u bytes of actions wait",
-				 GATE_ACTIONS_BYTES_MAX);
+	if (g->pending_len + len > g->options.actions_max)
+		return error_set(err, ERROR_DATA, "act", "more than %zu bytes of actions wait",
+				 g->options.actions_max);
 	more = realloc(g->pending, g->pending_len + len + 1);
 	if (!more)
 		return error_set(err, ERROR_OS, "act", "out of memory");

@@ -24,6 +24,8 @@ int gate_new(struct gate **out, const struct gate_options *options, struct error
 	g->options = *options;
 	if (g->options.workers_max == 0)
 		g->options.workers_max = GATE_WORKERS_MAX;
+	if (g->options.actions_max == 0)
+		g->options.actions_max = GATE_ACTIONS_BYTES_MAX;
 	g->open = g->applied = options->iteration;
 	g->number = options->settle_first;
 	g->round = g->groups = options->round_first;

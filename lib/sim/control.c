@@ -328,7 +328,7 @@ int control_carry(struct sim *s, const struct decision *d, struct error *err)
 	char line[RECORD_LINE_MAX], *lines;
 	size_t count;
 	if (control_check(s, d, err) != 0 ||
-	    !(lines = decision_lead_lines(d, GATE_ACTIONS_BYTES_MAX, &count, err)))
+	    !(lines = decision_lead_lines(d, SIM_ACTIONS_BYTES_MAX, &count, err)))
 		return -1;
 	int result = count == 0 ? 0 : gate_act(s->gate, lines, strlen(lines), 0, SIM_NODES_MAX + 2, err);
 	free(lines);

@@ -29,7 +29,7 @@ static int leading_queue(struct sim *s, struct error *err)
 int leading_ready(struct sim *s, struct error *err)
 {
 	struct gate_options o = {.incarnation = 1, .settle_first = 1, .commit = 1, .counts = 1,
-				 .workers_max = SIM_NODES_MAX,
+				 .workers_max = SIM_NODES_MAX, .actions_max = SIM_ACTIONS_BYTES_MAX,
 				 .backup = s->job.backup, .expect = s->job.workers};
 	int replicas = leading_has_replicas(s);
 	if (replicas)

@@ -30,6 +30,7 @@
 #define SIM_EPOCH 1e9 /* at= of the records at the job's start: a monitor takes 0 for unknown */
 #define SIM_NODES_MAX 1048576
 #define SIM_SERVERS_MAX 4096
+#define SIM_ACTIONS_BYTES_MAX (SIM_NODES_MAX * (size_t)1024) /* of a decision about all of them */
 #define SIM_AHEAD_MAX 65536
 #define SIM_SECONDS_MAX 1e12
 #define SIM_EVERY_MIN 1e-3 /* between two decisions, two checkpoints: else time stands still */
