@@ -112,3 +112,17 @@ cluster_of_bound() { # NAME BATCH SKIP-SECONDS (until then it is not steady)
 		printf "%.3f\n", (did[last] - did[first]) / could
 	}'
 }
+
+# Whether this machine can be several hosts (cluster/hosts.bash, sourced), for a bench that needs them for a part only.
+cluster_can_hosts() {
+	local program
+	for program in fabricd ssh mpirun; do
+		command -v $program >/dev/null || return 1
+	done
+	(
+		T=$T/try
+		mkdir "$T"
+		hosts_up -n 1
+		hosts_down
+	) >/dev/null 2>&1
+}
