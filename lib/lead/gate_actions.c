@@ -133,7 +133,7 @@ void acts_keep(struct gate *g, const struct record *r, const char *line, size_t 
 {
 	const char *kind = record_get(r, "kind"), *id = record_get(r, "id");
 
-	g->sizes_given |= strcmp(kind, "adjust-bs") == 0;
+	g->sizes_given |= strcmp(kind, "adjust-bs") == 0 && record_get(r, "batch");
 	if (strcmp(kind, "backup-workers") == 0)
 		keep_force(g, r, kind, "", line, len);
 	else if (strcmp(kind, "adjust-lr") == 0 || strcmp(kind, "adjust-bs") == 0)

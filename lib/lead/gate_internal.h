@@ -250,7 +250,7 @@ struct gate {
 	uint64_t cut_token;
 	uint64_t backup;
 	uint64_t expect;                  /* 0: nobody is waited for */
-	int sizes_given; /* by actions */
+	int sizes_given; /* by actions, as parts of a batch */
 	struct balance_member *number_of; /* of the members, while `balance` is asked */
 	struct worker **member;
 	size_t members_max;

@@ -80,11 +80,12 @@ static void sizes_fit(struct gate *g)
 	for (struct worker *w = g->workers; w && !g->failed; w = w->hh.next) {
 		if (w->state != WORKER_ACTIVE)
 			continue;
-		const struct force *f = acts_force(g, "adjust-bs", w->id, key);
 		uint64_t most = w->most ? w->most : UINT64_MAX, part = fits ? 0 : size[n++];
+		const struct force *f =
+			fits && w->size ? acts_force(g, "adjust-bs", w->id, key) : NULL;
 		if (!fits)
 			give_size(w, part < most ? part : most);
-		else if (f && w->size)
+		else if (f)
 			give_size(w, f->size);
 	}
 	free(weight);
