@@ -617,6 +617,11 @@ loading() {
 		rows = [row for epoch in loader.epochs(1) for data in loader for row in data]
 		assert sorted(row for row, _, _ in rows) == list(range(50)) and os.getpid() not in {pid for _, pid, _ in rows}
 		assert len({number for _, _, number in rows}) == 50 # no two readers draw the same
+		reader = os.fork()
+		if not reader: # whose trainer died before the reader could ask to die with it
+		    paceline._reader(Rows(), None, os.getpid())
+		    os._exit(0)
+		assert os.waitpid(reader, 0)[1] >> 8 == 1
 		class Broken(Rows):
 		    def __getitem__(self, row): raise OSError("row %d" % row)
 		for workers in 0, 2:

@@ -2108,7 +2108,7 @@ class Loader:
             return nullcontext()
         from multiprocessing import get_context
 
-        given = self._loader.dataset, self._loader.worker_init_fn
+        given = self._loader.dataset, self._loader.worker_init_fn, os.getpid()
         return ProcessPoolExecutor(workers, get_context("fork"), _reader, given)
 
     def _data(self, batch: Batch) -> Any:
@@ -2156,13 +2156,15 @@ def _step_when_due(schedule: Any, loader: Loader) -> None:
 _reader_dataset: Any = None
 
 
-def _reader(dataset: Any, begin: Optional[Callable[[int], Any]]) -> None:
+def _reader(dataset: Any, begin: Optional[Callable[[int], Any]], trainer: int) -> None:
     """A process that reads rows begins. It ends with the trainer, whose pipes it would keep open. Without a seed of
     its own it would draw what the others draw."""
     import ctypes
     from multiprocessing import current_process
 
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != trainer:  # it died before that
+        os._exit(1)
     for pipe in "PACELINE_IN", "PACELINE_OUT":
         if pipe in os.environ:
             os.close(int(os.environ[pipe]))
