@@ -107,36 +107,27 @@ def _parse(line: bytes) -> Tuple[str, Dict[str, str]]:
 # ---- the order of rows: paceline-protocol(7), LIFE OF A SHARD ----
 
 
-def _random(seed: int, count: int) -> Sequence[int]:
-    """The first numbers of the SplitMix64 stream whose state is seed."""
+def _order(begin: int, length: int, seed: int) -> List[int]:
+    """The rows of a piece in the order in which they are trained: each changes its place with one before it, or
+    stays, by the SplitMix64 stream whose state is seed."""
     numpy = sys.modules.get("numpy")
-    if numpy is not None and count > 64:
-        z = numpy.arange(1, count + 1, dtype=numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)
+    if numpy is not None and length > 64:
+        z = numpy.arange(1, length, dtype=numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)
         z += numpy.uint64(seed & MASK)
         z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
         z ^= z >> numpy.uint64(31)
-        return z
-    numbers = []
-    for _ in range(count):
-        seed = (seed + 0x9E3779B97F4A7C15) & MASK
-        z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-        numbers.append(z ^ (z >> 31))
-    return numbers
-
-
-def _order(begin: int, length: int, seed: int) -> List[int]:
-    """The rows of a piece in the order in which they are trained."""
-    rows = list(range(begin, begin + length))
-    numbers = _random(seed, length - 1) if length > 1 else []
-    if isinstance(numbers, list):
-        swaps = [z % (j + 1) for z, j in zip(numbers, range(length - 1, 0, -1))]
+        places = (z % numpy.arange(length, 1, -1, dtype=numpy.uint64)).tolist()
     else:
-        numpy = sys.modules["numpy"]
-        swaps = (numbers % numpy.arange(length, 1, -1, dtype=numpy.uint64)).tolist()
-    for j, r in zip(range(length - 1, 0, -1), swaps):
-        rows[j], rows[r] = rows[r], rows[j]
+        places = []
+        for left in range(length, 1, -1):
+            seed = (seed + 0x9E3779B97F4A7C15) & MASK
+            z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+            places.append((z ^ (z >> 31)) % left)
+    rows = list(range(begin, begin + length))
+    for i, place in zip(range(length - 1, 0, -1), places):
+        rows[i], rows[place] = rows[place], rows[i]
     return rows
 
 
@@ -769,7 +760,7 @@ class _LocalBatches(Batches):
         return next(self._plan, None)
 
     def _step(self, batch: Batch, asks: bool) -> None:
-        batch._mean_loss()
+        pass
 
 
 _Answer = Tuple[Dict[str, str], List[Tuple[str, Dict[str, str]]]]
@@ -998,6 +989,9 @@ class _AgentBatches(Batches):
             try:
                 if memory is not None and self._state is not None:
                     word = _record("saved", memory=self._state.write(memory))
+                elif self._state is not None and not os.path.isdir(path):  # memory, too, for a rank that joins
+                    self._state.write(path)
+                    word = _record("saved", path=path)
                 else:
                     wrote = _wrote(path, self._save(path))
                     word = _record("saved") if wrote is None else _record("saved", path=wrote)
@@ -1058,6 +1052,7 @@ def _identity(path: str) -> str:
 
 
 def _dump(thing: Any, file: Any, **how: Any) -> None:
+    """how: of torch.save()."""
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.save(thing, file, **how)
@@ -1067,9 +1062,7 @@ def _dump(thing: Any, file: Any, **how: Any) -> None:
 
 def _wrote(directory: str, said: Any) -> Optional[str]:
     """What a save function wrote: what it returned, or the directory when something is in it. It is
-    on the disk afterwards. In place of a directory, memory for a rank that joins."""
-    if not os.path.isdir(directory):
-        return directory
+    on the disk afterwards."""
     if said is None or isinstance(said, bool):
         if not os.listdir(directory):
             return None
@@ -1154,7 +1147,7 @@ class _State:
         if not isinstance(given, Mapping):
             raise Error('state= takes objects by name: state={"model": model, "optimizer": optimizer}')
         self._given = given
-        self._ours: Dict[str, Any] = {"random": _Random()}
+        self.ours: Dict[str, Any] = {"random": _Random()}  # what old states may lack
         self.is_looked_at = False  # for what it lacks
         self._objects()  # mistakes are told now
 
@@ -1170,11 +1163,7 @@ class _State:
             else:
                 raise Error("state: %s is no dict, and has no state_dict() and load_state_dict(): put it into a dict, or "
                             "use save= and resume=" % name)
-        return {**self._ours, **objects}
-
-    def add(self, name: str, thing: Any) -> None:
-        """Of ours; old states lack it."""
-        self._ours[name] = thing
+        return {**self.ours, **objects}
 
     def tell_missing(self, named: List[Tuple[str, Any]]) -> None:
         """Before the first batch. Of the parameters that are summed; and of what trains in PyTorch."""
@@ -1208,9 +1197,6 @@ class _State:
         return {name: _copy(thing.state_dict()) for name, thing in self._objects().items()}
 
     def save(self, directory: str) -> str:
-        if not os.path.isdir(directory):  # memory, for a rank that joins
-            self.write(directory)
-            return directory
         path = os.path.join(directory, "state.pt" if "torch" in sys.modules else "state.pickle")
         with open(path, "wb"):
             self.write(path)
@@ -1222,7 +1208,7 @@ class _State:
         state = {name: thing.state_dict() for name, thing in self._objects().items()}
         with os.fdopen(os.open(path, os.O_WRONLY), "wb") as file:
             # Its newer format sums all bytes, which takes longer than to copy them.
-            _dump(state, file, **({"_use_new_zipfile_serialization": False} if "torch" in sys.modules else {}))
+            _dump(state, file, _use_new_zipfile_serialization=False)
             file.flush()
             os.ftruncate(file.fileno(), os.lseek(file.fileno(), 0, os.SEEK_CUR))
         return "state.pt" if "torch" in sys.modules else "state.pickle"
@@ -1246,7 +1232,7 @@ class _State:
         for name, thing in self._objects().items():
             if name in state:
                 thing.load_state_dict(state[name])
-            elif self._ours.get(name) is not thing:
+            elif self.ours.get(name) is not thing:
                 raise Error("%s: has no state of %s" % (path, name))
 
 
@@ -1336,9 +1322,15 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
             raise Error("samples=%d, size=%d, epochs=%d: that is no number of rows" % (samples, size, epochs))
         if rank == 0:
             _say("no agent here: %d rows in batches of %d, %d times, nothing is saved" % (samples, size, epochs))
-        return _with(_LocalBatches(samples, size, epochs, seed, rank, world, collective), sums, kept)
-    return _with(_AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples),
-                 sums, kept)
+        source: Batches = _LocalBatches(samples, size, epochs, seed, rank, world, collective)
+    else:
+        source = _AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples)
+    if kept is not None:
+        source._state = kept
+        kept.ours["paceline"] = _Dict(source._counts)
+    if sums is not None:
+        source._sums = _Arrays(source, int(sums)) if isinstance(sums, numbers.Integral) else _Gradients(source, sums)
+    return source
 
 
 def _pipes(*words: Optional[str]) -> List[int]:
@@ -1355,9 +1347,15 @@ def _pipes(*words: Optional[str]) -> List[int]:
                     "starts N ranks" % words) from None
 
 
-def _tell_not_collective() -> None:
+def _group() -> Any:
+    """torch.distributed, if this process is in a group."""
     dist = sys.modules.get("torch.distributed")
-    if dist is not None and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+    return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
+
+
+def _tell_not_collective() -> None:
+    dist = _group()
+    if dist is not None and dist.get_world_size() > 1:
         _say("torch.distributed has %d ranks, and batches() was not given collective=True: ranks that share "
              "gradients (DistributedDataParallel) will wait for each other for ever" % dist.get_world_size())
 
@@ -1417,23 +1415,14 @@ def _ranks() -> Tuple[int, int]:
     """Who this is and how many there are. In a job their number changes, and nobody asks for it."""
     if "PACELINE_IN" in os.environ:
         return int(os.environ.get("RANK") or 0), 1
-    dist = sys.modules.get("torch.distributed")
-    if dist is not None and dist.is_available() and dist.is_initialized():
+    dist = _group()
+    if dist is not None:
         return dist.get_rank(), dist.get_world_size()
     if int(os.environ.get("WORLD_SIZE") or 1) > 1:
         raise Error("WORLD_SIZE=%s, and nobody sums the gradients. Without a job say "
                     "torch.distributed.init_process_group() first; a job needs SYNC=allreduce, and no torchrun" %
                     os.environ["WORLD_SIZE"])
     return 0, 1
-
-
-def _with(source: Batches, sums: Any, state: Optional[_State]) -> Batches:
-    source._state = state
-    if state is not None:
-        state.add("paceline", _Dict(source._counts))
-    if sums is not None:
-        source._sums = _Arrays(source, int(sums)) if isinstance(sums, numbers.Integral) else _Gradients(source, sums)
-    return source
 
 
 def _sum(batch: Batch, loss: Any, arrays: Any = None) -> Any:
@@ -1469,13 +1458,12 @@ class _ByHand:
 
     def __init__(self, floats: int) -> None:
         self.memory, self.bad = bytearray(4 * floats), False
-        self.dist = sys.modules.get("torch.distributed") if _ranks()[1] > 1 else None
+        self.dist = _group() if _ranks()[1] > 1 else None
 
     def final(self, begin: int, count: int) -> None:
         pass
 
     def sum(self, batch: Batch) -> Tuple[Any, int]:
-        batch._mean_loss()
         if self.dist is None:
             return self.memory, batch.size
         import torch
