@@ -207,13 +207,13 @@ class Batch:
     """
 
     __slots__ = ("iteration", "size", "accum", "lr_scale", "epoch", "samples_done", "progress", "loss", "work",
-                 "samples", "waited", "_source", "_given", "_ranges", "_rows", "_read", "_whole", "_events", "_weight",
-                 "_planned", "_batches")
+                 "samples", "waited", "_source", "_is_done", "_given", "_ranges", "_rows", "_read", "_whole", "_events",
+                 "_weight", "_planned")
 
     def __init__(self, source: "Batches", iteration: int, ranges: List[Range], size: int,
                  accum: int = 1, weight: float = 1.0, lr_scale: float = 1.0) -> None:
-        self._batches = source
-        self._source: Optional[Batches] = source  # until it is done
+        self._source = source
+        self._is_done = False
         self.iteration = iteration
         self.size = size
         self.epoch = self.samples_done = 0
@@ -238,14 +238,14 @@ class Batch:
 
     @property
     def steps(self) -> int:
-        steps = self._batches._steps_at
-        return steps(self._done_behind()) - steps(self.samples_done) if self._batches._counts["rows"] else 1
+        steps = self._source._steps_at
+        return steps(self._done_behind()) - steps(self.samples_done) if self._source._counts["rows"] else 1
 
     def _done_behind(self) -> int:
         return self.samples_done + (self._planned if self.samples is None else self.samples)
 
     def _ends_epoch(self) -> bool:
-        rows = self._batches._rows
+        rows = self._source._rows
         return rows > 0 and self._done_behind() // rows > self.samples_done // rows
 
     @property
@@ -279,8 +279,11 @@ class Batch:
                 (loss_of(part.rows) * part.share).backward()
             optimizer.step()
         """
+        return self._parts(self._bounds(), announced=True)
+
+    def _bounds(self) -> List[int]:
         steps = max(1, min(self.accum, self.size))
-        return self._parts([self.size * i // steps for i in range(steps + 1)], announced=True)
+        return [self.size * i // steps for i in range(steps + 1)]
 
     def _parts(self, bounds: List[int], announced: bool) -> Iterator[Part]:
         """announced: gradients may be summed while the last backward() still makes others."""
@@ -304,38 +307,34 @@ class Batch:
 
         Gradients are to be zero before, and what has them named in state= (or sums=).
         """
-        source = self._batches
+        source = self._source
         while True:
-            part = -(-self.size // max(1, min(self.accum, self.size)))  # rows of the largest
+            bounds = self._bounds()
+            most = -(-self.size // (len(bounds) - 1))  # rows of the largest part
+            # A part that is larger than any before may not fit. Until it has, nothing of it is given away: what is
+            # in a sum can't be taken back. So ranks that share gradients by DDP meet in a part of two rows.
+            proven = most <= source._proven
+            if not proven and _ddp is not None and bounds[-1] - bounds[-2] >= 4:
+                bounds.insert(-1, self.size - 2)
             values: List[Any] = []
             try:
-                for piece in self._pieces(part):
-                    with nullcontext() if piece.last or _ddp is None else _ddp.no_sync():
-                        values.append(function(piece))
-                    source._proven = max(source._proven, len(piece.rows))
+                for part in self._parts(bounds, announced=proven):
+                    with nullcontext() if part.last or _ddp is None else _ddp.no_sync():
+                        values.append(function(part))
+                    source._proven = max(source._proven, len(part.rows))
                 return values
             except Exception as error:
                 if not _is_full(error):
                     raise
-                if part > 1:
-                    source._fits(-(-part // 2))
-                if part <= 1 or _ddp is not None and piece.last or not source._can_begin_anew():
+                if most > 1:
+                    source._fits(-(-most // 2))
+                if most <= 1 or _ddp is not None and part.last or source._sums is not None and source._sums._announced:
                     raise
             # Not before the error is gone, whose frames hold what filled the memory.
             values.clear()
-            source._proven = min(source._proven, part - 1)
+            source._proven = min(source._proven, most - 1)
             source._begin_anew()
-            self.accum = -(-self.size // -(-part // 2))
-
-    def _pieces(self, part: int) -> Iterator[Part]:
-        """A part that is larger than any before may not fit. Until it has, nothing of it is given away: what is
-        in a sum can't be taken back. So ranks that share gradients by DDP meet in a part of two rows."""
-        steps = -(-self.size // part) if part else 1
-        bounds = [self.size * i // steps for i in range(steps + 1)]
-        proven = part <= self._batches._proven
-        if not proven and _ddp is not None and bounds[-1] - bounds[-2] >= 4:
-            bounds.insert(-1, self.size - 2)
-        return self._parts(bounds, announced=proven)
+            self.accum = -(-self.size // -(-most // 2))
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -361,7 +360,7 @@ class Batch:
     def done(self, loss: Any = None) -> None:
         """The batch is in the model. Asking for the next one says the same; say it yourself when
         other work (a validation) comes before that."""
-        if self._source is None:
+        if self._is_done:
             raise Error("iteration %d: said twice that the batch is done" % self.iteration)
         if loss is not None:
             self.loss = loss
@@ -369,8 +368,7 @@ class Batch:
 
     def _end(self, asks: bool) -> None:
         """asks: the next one is asked for right behind this."""
-        source, self._source = self._source, None
-        assert source is not None
+        self._is_done, source = True, self._source
         self._tell_unread()
         if source._sums is not None:
             if self.samples is None:
@@ -526,7 +524,7 @@ class Batches:
         """The mean loss over the rows of this epoch so far, or of the last one, as batch.loss was set: with sums=
         over those of all ranks, else of this one. A process that begins in the middle of an epoch has it, too."""
         _, total, rows = self._counts.get("losses", (0, 0.0, 0))
-        if self.batch is not None and self.batch._source is not None and self._sums is None:
+        if self.batch is not None and not self.batch._is_done and self._sums is None:
             _, total, rows = self._with_loss(self.batch, self.batch._mean_loss(), self.batch.size)
         return total / rows if rows else math.nan
 
@@ -557,7 +555,7 @@ class Batches:
         if _hooked > 1 and not self.collective:
             raise Error("ddp_hook() needs batches(collective=True): without it a rank that gets no rows misses an "
                         "iteration, and the others wait for it")
-        if self.batch is not None and self.batch._source is not None:
+        if self.batch is not None and not self.batch._is_done:
             self.batch._end(asks=True)
         self.batch = _current = None
         if self._state is not None and not self._state.is_looked_at:
@@ -691,10 +689,6 @@ class Batches:
     def _fits(self, rows: int) -> None:
         """A part of twice as many rows did not fit the memory."""
         _say("the memory is full: a batch is computed in parts of %d rows at most" % rows)
-
-    def _can_begin_anew(self) -> bool:
-        """Whether nothing of the batch's gradients is in a sum."""
-        return not (isinstance(self._sums, _Gradients) and self._sums._announced)
 
     def _begin_anew(self) -> None:
         if isinstance(self._sums, _Gradients):
@@ -1374,9 +1368,9 @@ def _is_from_others(error: BaseException) -> bool:
 def _tell_full() -> None:
     """This process ends: the next one is given smaller parts."""
     batch = _current
-    if batch is not None and batch._source is not None and batch.size > batch.accum:
+    if batch is not None and not batch._is_done and batch.size > batch.accum:
         try:
-            batch._batches._fits(-(-batch.size // batch.accum // 2))
+            batch._source._fits(-(-batch.size // batch.accum // 2))
         except Error:
             pass
 
@@ -1427,7 +1421,7 @@ def _ranks() -> Tuple[int, int]:
 
 def _sum(batch: Batch, loss: Any, arrays: Any = None) -> Any:
     source = batch._source
-    if source is None or batch.samples is not None:
+    if batch._is_done or batch.samples is not None:
         raise Error("iteration %d: its gradients were summed before. A batch is one step; to compute it in several, "
                     "use batch.parts()" % batch.iteration)
     if not isinstance(source._sums, _Gradients if arrays is None else _Arrays):
@@ -1533,10 +1527,12 @@ _WORDS = 5  # floats that come first, see _Summed._put_words()
 class _Summed:
     """What is summed over all ranks in each iteration. A few words ride in it."""
 
+    _announced = 0  # buckets of this batch that are in a sum already
+
     def __init__(self, source: Batches, floats: int) -> None:
         if floats < 1:
             raise Error("sums=: there is nothing to sum")
-        self._batches = source
+        self._source = source
         self._sums = (_ByAgent(source, _WORDS + floats) if isinstance(source, _AgentBatches) else
                       _ByHand(_WORDS + floats))
         self._words = memoryview(self._sums.memory).cast("B").cast("f")[:_WORDS]
@@ -1551,7 +1547,7 @@ class _Summed:
     def _take_words(self, batch: Batch, sums: Any) -> List[float]:
         losses, rows, *marks = memoryview(sums).cast("B").cast("f")[:_WORDS].tolist()
         if batch.samples:
-            self._batches._counts["losses"] = self._batches._with_loss(batch, losses / rows if rows else None, rows)
+            self._source._counts["losses"] = self._source._with_loss(batch, losses / rows if rows else None, rows)
         return marks
 
 
@@ -2014,7 +2010,7 @@ class Loader:
         _loads = True
         self._loader, self._ordered = loader, sampler == "SequentialSampler"
         self._source: Optional[Batches] = None
-        self._turn: Optional[Batch] = None  # what the inner loop gives next
+        self._ready: Optional[Batch] = None  # that the inner loop gives
         self._is_over, self._over_at = True, 0.0  # the inner loop
         self._is_first = True  # no epoch has begun here
         self._before = [0]  # rows that were read last, for a batch that has none
@@ -2056,18 +2052,18 @@ class Loader:
             while True:
                 if self._is_over and source.batch is not None:
                     source.batch.waited += time.perf_counter() - self._over_at
-                self._turn = next(source, None)
-                if self._turn is None:
+                self._ready = next(source, None)
+                if self._ready is None:
                     if self._is_first and source._resumed:  # all was trained before, and what follows runs again
                         self._is_over = False
                         yield source._counts.get("losses", (source._all // max(source._rows, 1) - 1,))[0]
                     return
-                if self._turn.samples_done >= source._all > 0:  # a rank died when all was trained: no epoch begins
+                if self._ready.samples_done >= source._all > 0:  # a rank died when all was trained: no epoch begins
                     if source._sums is not None:
-                        _sum(self._turn, None, source._sums.nothing())
+                        _sum(self._ready, None, source._sums.nothing())
                     continue
                 self._is_over = self._is_first = False
-                yield self._turn.samples_done // source._rows if source._rows else 0
+                yield self._ready.samples_done // source._rows if source._rows else 0
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._loader) if self._is_over else self._batches()
@@ -2075,7 +2071,7 @@ class Loader:
     def _batches(self) -> Iterator[Any]:
         global _current
         assert self._source is not None
-        batch, self._turn = self._turn or next(self._source, None), None
+        batch, self._ready = self._ready or next(self._source, None), None
         while batch is not None:
             yield self._data(batch)
             if batch._ends_epoch():
