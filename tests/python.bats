@@ -683,6 +683,9 @@ loader.epochs(3, state={"schedule": Short()})' < <(:)
 	run -1 python3 -c 'from loading import *; next(paceline.Loader(DataLoader(Rows(), 8)).epochs(1)); batch = paceline._current
 batch.sum()'
 	[[ $output == *"loader.sum() is for loader.epochs(sums=model), allreduce() for loader.epochs(sums=N)"* ]]
+	run -0 python3 -c 'from loading import *; paceline.Loader(DataLoader(Rows(), 8))
+paceline.Batch(paceline.Batches(), 0, [], 8, weight=2.0)._tell_unweighed()'
+	[[ $output == *"neither ddp_hook() nor loader.batch.weight:"* ]]
 	run -1 python3 -c 'from loading import *; paceline.Loader(DataLoader(Rows(), 8)).rank'
 	[[ $output == *"Error: loader.rank is there from loader.epochs() on"* ]]
 	run -1 python3 -c 'from loading import *; loader = paceline.Loader(DataLoader(Rows(), 8)); loader.epochs(1); loader.sum()'

@@ -41,7 +41,7 @@ import traceback
 import warnings
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 from urllib.parse import unquote
 
 __all__ = ["Batch", "Batches", "Error", "Loader", "Part", "Range", "allreduce", "batches", "ddp_hook",
@@ -54,7 +54,7 @@ MASK = (1 << 64) - 1
 
 _loads = False  # the script has a Loader
 _OF_LOADER = {"batch.sum()": "loader.sum()", "batch.parts()": "loader.batch.parts()",
-              "batches(": "loader.epochs(", "batches.stop()": "loader.stop()"}
+              "batch.weight": "loader.batch.weight", "batches(": "loader.epochs(", "batches.stop()": "loader.stop()"}
 
 
 def _as_used(text: str) -> str:
@@ -865,7 +865,7 @@ class _AgentBatches(Batches):
                 os.environ["RANK"] = values["rank"]
             elif kind == "resume":
                 self._load(values["path"])
-        for kind, values in records:
+        for kind, values in records:  # of what was loaded
             if kind == "save":
                 self._checkpoint(values["path"], values.get("memory"))
 
@@ -1018,7 +1018,7 @@ def _told(name: str, otherwise: int) -> int:
 
 
 def _turn(place: str) -> Any:
-    """Of the ranks of this host one writes at a time. To be closed behind it; None: another one does not get on,
+    """A lock, as one rank of this host writes at a time; to be closed behind it. None: who has it does not get on,
     perhaps as it is stopped."""
     import fcntl
 
@@ -1386,15 +1386,19 @@ def _end_with_statuses(collective: bool) -> None:
         show(kind, error, trace)
         if _is_full(error):
             _tell_full()
-        if issubclass(kind, Error) or _is_from_others(error):
-            sys.stdout.flush()
-            os._exit(CONFIG if issubclass(kind, Error) and not issubclass(kind, AgentGone) else TEMPFAIL)
-        if collective and issubclass(kind, Exception):
+        if issubclass(kind, Error) and not issubclass(kind, AgentGone):
+            status = CONFIG
+        elif issubclass(kind, AgentGone) or _is_from_others(error):
+            status = TEMPFAIL
+        elif collective and issubclass(kind, Exception):
             # PyTorch's threads abort some processes that end without destroy_process_group(). Such a
             # rank would look like one that ends because of another one's failure.
             atexit._run_exitfuncs()
-            sys.stdout.flush()
-            os._exit(1)
+            status = 1
+        else:
+            return
+        sys.stdout.flush()
+        os._exit(status)
 
     setattr(end, "is_paceline", True)
     sys.excepthook = end
@@ -1739,7 +1743,7 @@ class _Gradients(_Summed):
         import torch
 
         begin = end = sum(self._sizes)
-        self._nodes = []
+        self._nodes = []  # kept, or their hooks go with them
         for i in reversed(range(len(self._all))):
             begin -= self._sizes[i + 1]
             self._bucket_of.insert(0, len(self._buckets))
