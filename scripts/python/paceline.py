@@ -713,7 +713,7 @@ class Batches:
         raise NotImplementedError
 
     def _step(self, batch: Batch, asks: bool) -> None:
-        raise NotImplementedError
+        pass
 
 
 class _LocalBatches(Batches):
@@ -753,9 +753,6 @@ class _LocalBatches(Batches):
     def _next(self) -> Optional[Batch]:
         return next(self._plan, None)
 
-    def _step(self, batch: Batch, asks: bool) -> None:
-        pass
-
 
 _Answer = Tuple[Dict[str, str], List[Tuple[str, Dict[str, str]]]]
 
@@ -770,7 +767,7 @@ class _AgentBatches(Batches):
         if saves and save is None and "PACELINE_SAMPLES" in os.environ:  # a job
             raise Error("batches() was given no state= (or save= and resume=): a job ends with a checkpoint, "
                         "and goes on from one. state={} says that there is nothing to save")
-        self._samples, self._rows = samples, _told("SAMPLES", samples or 0)
+        self._samples, self._rows = samples, _job_key("SAMPLES", samples or 0)
         if samples is not None and self._rows < samples:
             _say("the job has %d rows, and this script has %d: the last %d are not trained (SAMPLES or DATA of "
                  "the job; FORMAT=lines if DATA has no header)" % (self._rows, samples, samples - self._rows))
@@ -785,7 +782,7 @@ class _AgentBatches(Batches):
         self._word = _record("next", **of)
         self._memory = _Memory()
         self._saves = saves
-        self._all, self._counts["rows"] = self._rows * _told("EPOCHS", 0), _told("BATCH", 0)
+        self._all, self._counts["rows"] = self._rows * _job_key("EPOCHS", 0), _job_key("BATCH", 0)
         self._ended = False
         self._answer: Optional[_Answer] = None  # to a word that was said ahead
         try:  # the agent asks for it before this process is killed for its silence
@@ -832,7 +829,7 @@ class _AgentBatches(Batches):
                 raise AgentGone("the agent has ended")
             self._unread += more
 
-    def _say(self, words: bytes) -> None:
+    def _send(self, words: bytes) -> None:
         if os.getpid() != self._process:
             raise Error("this process was forked from the trainer: only the trainer may ask for batches")
         try:
@@ -854,7 +851,7 @@ class _AgentBatches(Batches):
 
     def _ask(self, word: bytes) -> _Answer:
         """Says a word, and does what the answer wants."""
-        self._say(word)
+        self._send(word)
         ok, before = self._hear()
         self._obey(before)
         return ok, before
@@ -948,7 +945,7 @@ class _AgentBatches(Batches):
         once."""
         word = self._trained("step", batch)
         if asks:
-            self._say(word + self._word)
+            self._send(word + self._word)
             _, before = self._hear()
             self._answer = self._hear()
             self._obey(before)  # says words, which are answered behind those two
@@ -1011,7 +1008,7 @@ class _AgentBatches(Batches):
         self._ask(_record("failed", why=why[:400].replace("\0", "")))
 
 
-def _told(name: str, otherwise: int) -> int:
+def _job_key(name: str, otherwise: int) -> int:
     """What the job's file says."""
     text = os.environ.get("PACELINE_" + name, "")
     return int(text) if text.isdigit() else otherwise
@@ -1130,7 +1127,7 @@ class _Random:
         if torch is not None and "torch" in state:
             torch.set_rng_state(state["torch"])
             cards = state.get("cuda") or []
-            if cards and torch.cuda.is_available() and torch.cuda.device_count() == len(cards):
+            if cards and torch.cuda.device_count() == len(cards):
                 torch.cuda.set_rng_state_all(cards)
 
 
@@ -1432,7 +1429,7 @@ def _sum(batch: Batch, loss: Any, arrays: Any = None) -> Any:
         raise Error("batch.sum() is for batches(sums=model), allreduce() for batches(sums=N)")
     if loss is not None:
         batch.loss = loss
-    summed = source._sums.sum(batch) if arrays is None else source._sums.sum(batch, arrays)
+    summed = source._sums.sum(batch, arrays)
     if not batch.samples and source._state is not None:
         source._before = source._state.copy()
     return summed
@@ -1490,7 +1487,7 @@ class _ByAgent:
         self._sum: Any = None  # which is what has been mapped last
 
     def final(self, begin: int, count: int) -> None:
-        self._source._say(_record("final", begin=begin, count=count))
+        self._source._send(_record("final", begin=begin, count=count))
 
     def sum(self, batch: Batch) -> Tuple[Any, int]:
         ok, _ = self._source._ask(self._source._trained("sum", batch))
@@ -1537,9 +1534,8 @@ class _Summed:
         if floats < 1:
             raise Error("sums=: there is nothing to sum")
         self._source = source
-        self._sums = (_ByAgent(source, _WORDS + floats) if isinstance(source, _AgentBatches) else
-                      _ByHand(_WORDS + floats))
-        self._words = memoryview(self._sums.memory).cast("B").cast("f")[:_WORDS]
+        self._by = _ByAgent(source, _WORDS + floats) if isinstance(source, _AgentBatches) else _ByHand(_WORDS + floats)
+        self._words = memoryview(self._by.memory).cast("B").cast("f")[:_WORDS]
 
     def _put_words(self, batch: Batch, joined: bool = False, mark: Optional[float] = None) -> None:
         """The losses of the rows, and of how many; whether this rank has just begun; its mark, see _Drift."""
@@ -1570,7 +1566,7 @@ class _Arrays(_Summed):
     def sum(self, batch: Batch, arrays: Any) -> Any:
         import numpy
 
-        put = numpy.frombuffer(self._sums.memory, numpy.float32)[_WORDS:]
+        put = numpy.frombuffer(self._by.memory, numpy.float32)[_WORDS:]
         many = isinstance(arrays, (list, tuple))
         some = [numpy.asarray(array) for array in (arrays if many else [arrays])]
         floats, ends = sum(array.size for array in some), numpy.cumsum([array.size for array in some[:-1]], dtype=int)
@@ -1579,9 +1575,9 @@ class _Arrays(_Summed):
         for array, part in zip(some, numpy.split(put, ends)):
             part[:] = array.reshape(-1) if batch.size else 0
         self._put_words(batch)
-        sums, batch.samples = self._sums.sum(batch)
+        sums, batch.samples = self._by.sum(batch)
         self._take_words(batch, sums)
-        if self._sums.bad and not numpy.isfinite(put).all():
+        if self._by.bad and not numpy.isfinite(put).all():
             at = int(numpy.isfinite(put).argmin())
             _tell_bad(batch, "float %d of the gradient" % at, put[at])
         parts = numpy.split(numpy.frombuffer(sums, numpy.float32)[_WORDS:], ends)
@@ -1661,7 +1657,7 @@ class _Drift:
             self.begins = False
 
 
-class _Order:
+class _StepCheck:
     """Whether batch.sum() stands between backward() and optimizer.step(), as the first batch shows."""
 
     def __init__(self, named: List[Tuple[str, Any]]) -> None:
@@ -1678,7 +1674,7 @@ class _Order:
                         "between backward() and optimizer.step()" % batch.iteration)
         self._made[i] = batch, self._named[i][1]._version
 
-    def look(self, batch: Batch) -> Optional["_Order"]:
+    def look(self, batch: Batch) -> Optional["_StepCheck"]:
         """In batch.sum() of a batch with rows. None: there is no more to see."""
         if self._is_second:
             for hook in self._hooks:
@@ -1717,7 +1713,7 @@ class _Gradients(_Summed):
         super().__init__(source, sum(self._sizes))
         self._drift = _Drift(self._all)
         warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody writes to the sum
-        self._has, self._puts = self._parts_of(self._sums.memory)
+        self._has, self._puts = self._parts_of(self._by.memory)
         self._streams: Dict[Any, Any] = {}  # of a GPU: what copies from it
         if any(parameter.is_cuda for _, parameter in self._all):  # pinned, copies go on by themselves
             torch.cuda.cudart().cudaHostRegister(self._has.data_ptr() - 4 * _WORDS, 4 * (_WORDS + sum(self._sizes)), 0)
@@ -1728,10 +1724,10 @@ class _Gradients(_Summed):
         if sum(self._sizes) > _BUCKET:
             self._watch()
         self._begin()
-        self._order: Optional[_Order] = _Order(self._all)  # until the first batch has shown it
-        if isinstance(self._sums, _ByHand) and self._sums.dist is not None:  # in a job all begin with the state of one
+        self._check: Optional[_StepCheck] = _StepCheck(self._all)  # until the first batch has shown it
+        if isinstance(self._by, _ByHand) and self._by.dist is not None:  # in a job all begin with the state of one
             for _, tensor in [*named, *_named(model, False, "named_buffers")]:
-                self._sums.dist.broadcast(tensor.detach(), 0)
+                self._by.dist.broadcast(tensor.detach(), 0)
 
     def _parts_of(self, memory: Any) -> Tuple[Any, List[Any]]:
         import torch
@@ -1778,7 +1774,7 @@ class _Gradients(_Summed):
             self._copies.append([stream.record_event() for stream in self._streams.values()])
         while self._announced < len(self._copies) and all(copy.query() for copy in self._copies[self._announced]):
             begin, count = self._buckets[self._announced]
-            self._sums.final(_WORDS + begin, count)
+            self._by.final(_WORDS + begin, count)
             self._announced += 1
 
     def nothing(self) -> None:
@@ -1811,15 +1807,15 @@ class _Gradients(_Summed):
         else:
             there.copy_(grad).mul_(size)
 
-    def sum(self, batch: Batch) -> None:
+    def sum(self, batch: Batch, arrays: None) -> None:
         import torch
 
         with torch.no_grad():
             self._gather(batch)
             self._put_words(batch, *self._drift.words(batch))
-            sums, batch.samples = self._sums.sum(batch)
+            sums, batch.samples = self._by.sum(batch)
             self._drift.hear(batch, *self._take_words(batch, sums))
-            if self._sums.bad:  # is it this rank?
+            if self._by.bad:  # is it this rank?
                 for (name, _), part in zip(self._all, self._puts):
                     if not torch.isfinite(part).all():
                         _tell_bad(batch, "the gradient of %s" % name, part[~torch.isfinite(part)][0])
@@ -1844,8 +1840,8 @@ class _Gradients(_Summed):
         for name, parameter in self._frozen:
             if parameter.requires_grad:
                 raise Error("parameter %s was frozen when batches(sums=) was called, and is not now" % name)
-        if self._order is not None and batch.size:
-            self._order = self._order.look(batch)
+        if self._check is not None and batch.size:
+            self._check = self._check.look(batch)
         changed = False
         has = [parameter.grad is not None and batch.size > 0 for _, parameter in self._all]
         self._has.copy_(torch.tensor(has))
@@ -2017,7 +2013,7 @@ class Loader:
         self._ready: Optional[Batch] = None  # that the inner loop gives
         self._is_over, self._over_at = True, 0.0  # the inner loop
         self._is_first = True  # no epoch has begun here
-        self._before = [0]  # rows that were read last, for a batch that has none
+        self._last_rows = [0]  # that were read, for a batch that has none
         self._pool: Optional[Executor] = None
         self._coming: Dict[int, Tuple["Future[List[bytes]]", int]] = {}  # row: who reads it, as which one
 
@@ -2031,14 +2027,14 @@ class Loader:
     def __len__(self) -> int:
         """Batches of all rows of an epoch, if none is smaller: so many steps has a schedule in it."""
         world = int(os.environ.get("WORLD_SIZE") or 1)
-        return -(-_told("SAMPLES", len(self._loader.dataset)) // _told("BATCH", self._loader.batch_size * world))
+        return -(-_job_key("SAMPLES", len(self._loader.dataset)) // _job_key("BATCH", self._loader.batch_size * world))
 
     def epochs(self, epochs: int, **given: Any) -> Iterator[int]:
         """The numbers of the epochs, of which the job may say another number: of the first one, where the job goes
         on. What is given is that of batches(): state=, sums=, collective=, ..."""
         given = {"samples": len(self._loader.dataset), "size": self._loader.batch_size, "epochs": epochs,
                  "seed": None if self._ordered else 0, **given}
-        job = _told("EPOCHS", epochs)
+        job = _job_key("EPOCHS", epochs)
         differ = "the job has EPOCHS=%d, and the script %d" % (job, epochs)
         if job != epochs:
             _say(differ)
@@ -2101,8 +2097,8 @@ class Loader:
 
     def _data(self, batch: Batch) -> Any:
         assert self._source is not None
-        rows = batch.rows or self._before  # which leave what BatchNorm keeps as it is
-        self._before = rows[:8]
+        rows = batch.rows or self._last_rows  # which leave what BatchNorm keeps as it is
+        self._last_rows = rows[:8]
         if len(rows) == 1 and self._loader.batch_size > 1 and not isinstance(self._source._sums, _Arrays):
             rows = rows * 2  # the mean is the same, and BatchNorm refuses one row
         if self._pool is None:
