@@ -126,10 +126,25 @@ four() {
 }
 
 @test "a worker for which there are no rows is waited for only at the beginning" {
-	# The first one takes all rows, four batches of 250; the lead waits 10 s for the others.
+	# The first two take all rows, two batches of 250 each; the lead waits 10 s for the others.
 	printf 'job workers=8 samples=1000 batch=2000 sync=bsp\ncost sample=0.001\n' >c
 	[ "$(field state <c)" = "done" ]
-	[ "$(field jct <c)" = 11.000000 ]
+	[ "$(field jct <c)" = 10.500000 ]
+}
+
+@test "a worker without rows gets those that come back, at once" {
+	# w1, ten times slower, leaves when w0 has trained all others for a while: 0.3 s more.
+	printf '%s\n' 'job workers=2 sync=asp samples=600 batch=40 shard=40' 'cost sample=0.001' \
+		'node id=w0 speed=200' 'node id=w1 speed=20' 'event kind=leave id=w1 at=3.25' >c
+	[ "$(field jct <c)" = 3.550000 ]
+}
+
+@test "a worker asks shardd for one piece at a time, as in a job" {
+	# w3 is late for every iteration, and its rows go back: pieces become as small as a batch, and it holds few at the end.
+	printf '%s\n' 'job workers=4 sync=bsp samples=20000 batch=240 shard=2400 solution=backup:1 every=0.5' \
+		'node id=w0 speed=800' 'node id=w1 speed=800' 'node id=w2 speed=800' 'node id=w3 speed=400' \
+		'cost sample=0.00001' >c
+	field jct <c | between 8.4 8.6
 }
 
 @test "a worker may come later, and a link may be cut" {

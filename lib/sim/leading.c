@@ -185,6 +185,7 @@ void leading_settled(struct sim *s)
 	s->last_at = s->now;
 	gate_settled(s->gate, s->settlement.number, fenced, refusals);
 	leading_obey(s);
+	worker_serve(s);
 	free(fenced);
 }
 

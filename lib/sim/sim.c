@@ -219,8 +219,10 @@ static void sim_handle(struct sim *s, const struct event *e)
 			worker_start(s, n);
 		return;
 	case EVENT_NEXT:
-	case EVENT_ASK:
 		worker_next(s, n);
+		return;
+	case EVENT_ASK:
+		worker_asks_again(s, n);
 		return;
 	case EVENT_PULLED:
 		worker_pulled(s, n);

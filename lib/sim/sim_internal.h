@@ -165,7 +165,8 @@ struct sim_piece {
 enum sim_state {
 	SIM_OFF,       /* it has no process */
 	SIM_STARTING,
-	SIM_IDLE,      /* no member: it has no rows, and asks again */
+	SIM_IDLE,
+	SIM_WAITING,   /* no member: it has no rows, and waits at shardd */
 	SIM_JOINING,
 	SIM_COMPUTING,
 	SIM_ASKING,    /* it has announced its push */
@@ -186,6 +187,10 @@ struct sim_node {
 	uint64_t generation, sequence, iteration;
 	struct sim_piece *held;
 	size_t helds, held_room;
+	int has_asked; /* and shardd has answered: */
+	struct sim_piece coming; /* length 0: there are no rows now */
+	int is_listed; /* among those who wait at shardd, or did; behind it: */
+	struct sim_node *next_waiter;
 	uint64_t rows_held;
 	double mark, pushed_at; /* when it began to see to its next batch; when this one is pushed */
 	double pace; /* its computing takes so many times as long as with its first cores */
@@ -254,6 +259,7 @@ struct sim {
 	struct sim_announce announce;
 	struct gate *gate;
 	struct queue *queue;
+	struct sim_node *first_waiter, *last_waiter; /* at shardd, in the order in which they came */
 	struct monitor *monitor;
 	struct balance *balance;
 	/* The sum that is open, with replicas, one on each host. */
@@ -300,6 +306,7 @@ double network_sum(struct sim *s); /* when a sum that begins now has gone round 
 /* trainer.c */
 void worker_start(struct sim *s, struct sim_node *n);
 void worker_next(struct sim *s, struct sim_node *n);
+void worker_asks_again(struct sim *s, struct sim_node *n);
 void worker_pulled(struct sim *s, struct sim_node *n);
 void worker_computed(struct sim *s, struct sim_node *n, double at);
 void worker_announces(struct sim *s, struct sim_node *n);
@@ -308,6 +315,7 @@ void worker_pushed(struct sim *s, struct sim_node *n);
 void worker_leaves_job(struct sim *s, struct sim_node *n);
 void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e);
 void worker_dies(struct sim *s, struct sim_node *n);
+void worker_serve(struct sim *s); /* rows may have come back: who waits for some gets them */
 void worker_stops(struct sim *s, struct sim_node *n);
 void worker_goes_on(struct sim *s, struct sim_node *n);
 /* Whether an event of a worker can't be now: it stands still, or its work ends later. */

@@ -39,30 +39,49 @@ static enum queue_result ask(struct sim *s, struct sim_node *n, const char *kind
 	return result;
 }
 
-static void take_piece(struct sim *s, struct sim_node *n, const struct queue_piece *p)
+static void ask_rows(struct sim *s, struct sim_node *n, uint64_t max)
 {
-	if (GROW(n->held, n->held_room, n->helds + 1) != 0) {
-		sim_fail_memory(s);
-		return;
-	}
-	n->held[n->helds++] = (struct sim_piece){p->id, p->begin + p->skip, p->take};
-	n->rows_held += p->take;
-	if (s->first_at < 0)
-		s->first_at = s->now;
+	struct queue_change c = {.max = max};
+	n->has_asked = 1;
+	n->coming = (struct sim_piece){0};
+	if (ask(s, n, "get", &c) == QUEUE_OK)
+		n->coming = (struct sim_piece){c.piece.id, c.piece.begin + c.piece.skip, c.piece.take};
 }
 
-/* Returns how many times it had to wait for an answer. */
+/* Returns whether there were any. */
+static int take_rows(struct sim *s, struct sim_node *n)
+{
+	n->has_asked = 0;
+	if (n->coming.length == 0)
+		return 0;
+	if (GROW(n->held, n->held_room, n->helds + 1) != 0) {
+		sim_fail_memory(s);
+		return 0;
+	}
+	n->held[n->helds++] = n->coming;
+	n->rows_held += n->coming.length;
+	if (s->first_at < 0)
+		s->first_at = s->now;
+	return 1;
+}
+
+/* As a trainer's: it asks when few rows are in hand, for one piece, and takes the answer before its next batch;
+ * it waits for it when it lacks rows for this one. Returns how many times it did. */
 static unsigned gather(struct sim *s, struct sim_node *n)
 {
 	unsigned waits = 0;
-	uint64_t size = worker_batch(n), max;
-	while ((max = actions_rows_to_ask(size, s->job.ahead, n->rows_held)) > 0 && !s->failed) {
-		struct queue_change c = {.max = max};
-		waits += n->rows_held < size;
-		if (ask(s, n, "get", &c) != QUEUE_OK)
-			break;
-		take_piece(s, n, &c.piece);
-	}
+	uint64_t size = worker_batch(n);
+	int is_dry = 0;
+	do {
+		uint64_t max = actions_rows_to_ask(size, s->job.ahead, n->rows_held);
+		int is_here = n->has_asked, lacks = n->rows_held < size;
+		if (!is_here && max > 0)
+			ask_rows(s, n, max);
+		if (is_here || (n->has_asked && lacks)) {
+			waits += !is_here;
+			is_dry = !take_rows(s, n);
+		}
+	} while (n->rows_held < size && !is_dry && !s->failed);
 	return waits;
 }
 
@@ -146,6 +165,7 @@ static void worker_hello(struct sim *s, struct sim_node *n)
 	n->sequence = 0;
 	n->helds = 0;
 	n->rows_held = 0;
+	n->has_asked = 0;
 	n->is_member = 0;
 }
 
@@ -202,6 +222,41 @@ static void worker_leave(struct sim *s, struct sim_node *n)
 	leading_obey(s);
 }
 
+/* shardd answers as soon as there are rows, and at the latest when it asks again. */
+static void worker_wait(struct sim *s, struct sim_node *n)
+{
+	n->state = SIM_WAITING;
+	n->mark = s->now;
+	hung_owes(s, n, s->now);
+	sim_plan(s, s->now + ASK_AGAIN_SECONDS, EVENT_ASK, n);
+	if (n->is_listed)
+		return;
+	n->is_listed = 1;
+	n->next_waiter = NULL;
+	*(s->last_waiter ? &s->last_waiter->next_waiter : &s->first_waiter) = n;
+	s->last_waiter = n;
+}
+
+void worker_serve(struct sim *s)
+{
+	while (s->first_waiter && !s->failed && queue_has_todo(s->queue)) {
+		struct sim_node *n = s->first_waiter;
+		s->first_waiter = n->next_waiter;
+		if (!s->first_waiter)
+			s->last_waiter = NULL;
+		n->is_listed = 0;
+		if (n->state == SIM_WAITING && !n->is_stopped)
+			worker_next(s, n);
+	}
+}
+
+/* It had its answer meanwhile, or waits since a later time. */
+void worker_asks_again(struct sim *s, struct sim_node *n)
+{
+	if (n->state == SIM_WAITING && s->now >= n->mark + ASK_AGAIN_SECONDS)
+		worker_next(s, n);
+}
+
 /* Its answer is there, or it asks shardd again. */
 void worker_next(struct sim *s, struct sim_node *n)
 {
@@ -213,9 +268,7 @@ void worker_next(struct sim *s, struct sim_node *n)
 		return;
 	}
 	if (n->rows_held == 0) {
-		n->state = SIM_IDLE;
-		hung_owes(s, n, s->now);
-		sim_plan(s, s->now + ASK_AGAIN_SECONDS, EVENT_ASK, n);
+		worker_wait(s, n);
 		return;
 	}
 	if (!n->is_member) {
@@ -405,6 +458,7 @@ void worker_dies(struct sim *s, struct sim_node *n)
 	ask(s, n, "fail", &c);
 	gate_closed(s->gate, connection);
 	leading_obey(s);
+	worker_serve(s);
 }
 
 /* The lead expects one worker less, if it still waits for all. */
