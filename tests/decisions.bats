@@ -324,6 +324,31 @@ lives() {
 	run_job --fresh --set PREDICT_FROM=run/state-before >/dev/null
 }
 
+@test "PREDICT_FROM: a file that workers can't start from is told, and nothing starts" {
+	data 2000
+	job SOLUTION=lb-bsp,predict:arx WORKERS=2 BATCH=40 SERVERS=1
+	run_job >/dev/null
+	mkdir from
+	cp run/state/predict-w[01] from
+	cp -r run/state before
+	printf 'obs id=w0 k=%d speed=%d\n' 0 100 1 200 2 200 | speed-predict -m arx --save several.model >/dev/null
+	sed '$d' from/predict-w1 >cut.model
+	mkfifo pipe.model
+	for wrong in several.model:'no model of one worker' cut.model:'ends here' pipe.model:'no regular file' \
+		from:'model of kind arx, not ema'; do
+		set -- --set PREDICT_FROM="$T/${wrong%%:*}"
+		[[ $wrong != from:* ]] || set -- "$@" --set SOLUTION=lb-bsp,predict:ema
+		run -65 run_job --fresh "$@"
+		[[ $output == *"PREDICT_FROM: $T/${wrong%%:*}"*"${wrong#*:}"* ]]
+		diff -r -x lock before run/state
+	done
+	mv cut.model from/predict-w1 # only the second worker would start from it
+	run -65 run_job --fresh --set PREDICT_FROM="$T/from"
+	[[ $output == *"PREDICT_FROM: $T/from/predict-w1:"*"ends here"* ]]
+	# Workers that go on with what they have learnt themselves don't read it.
+	run_job --set PREDICT_FROM="$T/several.model" >/dev/null
+}
+
 @test "SOLUTION=lb-bsp: sizes by hand are refused; ssp and asp have no barrier" {
 	data 4000
 	job SOLUTION=lb-bsp WORKERS=2 SERVERS=1 EPOCHS=400

@@ -12,6 +12,7 @@
 #include "data/source.h"
 #include "model/census.h"
 #include "model/model.h"
+#include "predict/file.h"
 #include "job/fresh.h"
 #include "job/kind.h"
 #include "proc/parent.h"
@@ -856,10 +857,33 @@ static int prepare_start_over(const struct job *job, const struct dirs *dirs,
 	return dirs_make(dirs, err);
 }
 
-/* Reported here: otherwise each worker would report that it can't read the file, and learn anew. */
-static int check_predict_from(const char *path, struct error *err)
+/* A worker that has learnt in an earlier life of this job does not read it. */
+static int check_learnt(const struct job *job, const struct dirs *dirs, int fresh, uint64_t worker,
+			char model[DIRS_PATH_MAX], struct error *err)
 {
-	char model[DIRS_PATH_MAX];
+	char name[64], own[DIRS_PATH_MAX], earlier[DIRS_PATH_MAX];
+	struct predictor *p = NULL;
+	enum predict_model kind;
+	snprintf(name, sizeof name, "predict-w%llu", (unsigned long long)worker);
+	dirs_state(dirs, name, own);
+	if ((!fresh && access(own, F_OK) == 0) || predict_model_of(job->predict, &kind) != 0)
+		return 0;
+	memcpy(earlier, model, sizeof earlier);
+	if (dirs_learnt(job->predict_from, name + strlen("predict-"), model) != 0)
+		snprintf(model, DIRS_PATH_MAX, "%s", job->predict_from);
+	if (strcmp(model, earlier) == 0)
+		return 0;
+	int result = predict_file_load(&p, model, kind, err);
+	predictor_free(p);
+	return result == 0 ? 0 : error_wrap(err, "PREDICT_FROM");
+}
+
+/* Reported here: otherwise each worker would report that it can't use the file, and learn anew. */
+static int check_predict_from(const struct job *job, const struct dirs *dirs, int fresh,
+			      struct error *err)
+{
+	const char *path = job->predict_from;
+	char model[DIRS_PATH_MAX] = "";
 	struct stat st;
 	if (!path[0])
 		return 0;
@@ -868,6 +892,10 @@ static int check_predict_from(const char *path, struct error *err)
 	if (S_ISDIR(st.st_mode) && dirs_learnt(path, "w0", model) != 0)
 		return error_set(err, ERROR_NOINPUT, path,
 				 "PREDICT_FROM: the directory has no predict-ID of any worker");
+	model[0] = 0;
+	for (uint64_t i = 0; i < job->workers; i++)
+		if (check_learnt(job, dirs, fresh, i, model, err) != 0)
+			return -1;
 	return 0;
 }
 
@@ -894,7 +922,7 @@ static int check_init(const struct job *job, const struct dirs *dirs, int fresh,
 int prepare(const struct job *job, const struct dirs *dirs,
 	    const struct prepare_options *options, struct prepared *out, struct error *err)
 {
-	int result = check_predict_from(job->predict_from, err);
+	int result = check_predict_from(job, dirs, options->fresh, err);
 	*out = (struct prepared){0};
 	if (result == 0)
 		result = check_init(job, dirs, options->fresh, err);
@@ -956,7 +984,7 @@ int prepare_trial(const struct job *job, const struct dirs *dirs, const struct d
 {
 	static const char *const kept[] = {"job.env", "run-dir", "schema", "model", "data-sums"};
 	*out = (struct prepared){0};
-	int result = check_predict_from(job->predict_from, err);
+	int result = check_predict_from(job, dirs, options->fresh, err);
 	if (result == 0)
 		result = check_init(job, dirs, options->fresh, err);
 	if (result == 0)

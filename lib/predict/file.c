@@ -1,8 +1,12 @@
 /* file: see file.h. */
 #include "predict/file.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 /* One record's bytes, added to those before. */
@@ -81,4 +85,55 @@ int predict_file_take_end(struct predict_file *f, struct record *r, struct error
 	if (got == RECORD_END)
 		return 0;
 	return got < 0 ? -1 : error_set(err, ERROR_DATA, NULL, "the file goes on behind its end");
+}
+
+/* ---- a file with one predictor ---- */
+
+static int take_one(struct predictor **out, struct predict_file *in, enum predict_model model,
+		    struct error *err)
+{
+	const char *want = predict_model_name(model), *kind = NULL;
+	struct predictor *saved = NULL;
+	struct record *r = malloc(sizeof *r);
+	int result = r ? predict_file_take(r, in, err)
+		       : error_set(err, ERROR_OS, NULL, "out of memory");
+	if (result == 0 && (!record_is(r, "model") || !(kind = record_get(r, "kind"))))
+		result = error_set(err, ERROR_DATA, NULL,
+				   "this is no model of one worker, as in predict-ID of a job's STATE");
+	if (result == 0 && strcmp(kind, want) != 0)
+		result = error_set(err, ERROR_DATA, NULL, "a model of kind %.20s, not %s", kind,
+				   want);
+	if (result == 0)
+		result = predictor_load(&saved, r, predict_file_take, in, err);
+	if (result == 0)
+		result = predict_file_take_end(in, r, err);
+	if (result == 0)
+		result = predictor_reuse(out, saved, err);
+	predictor_free(saved);
+	free(r);
+	return result;
+}
+
+int predict_file_load(struct predictor **out, const char *path, enum predict_model model,
+		      struct error *err)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+	if (fd < 0)
+		return error_errno(err, 0, path, "open");
+	if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
+		close(fd);
+		return error_set(err, ERROR_DATA, path, "no regular file");
+	}
+	struct predict_file file = {.in = record_reader_new(fd, path)};
+	struct record_reader *in = file.in;
+	int result = in ? take_one(out, &file, model, err)
+			: error_set(err, ERROR_OS, "", "out of memory");
+	/* The reader says where by itself: the file, mostly with the line. */
+	if (result != 0 && in && strcmp(err->place, path) != 0 &&
+	    strcmp(err->place, record_reader_place(in)) != 0)
+		error_wrap(err, record_reader_place(in));
+	record_reader_free(in);
+	close(fd);
+	return result;
 }

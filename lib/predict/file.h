@@ -29,4 +29,9 @@ int predict_file_take(struct record *r, void *file, struct error *err);
 int predict_file_put_end(struct predict_file *f, struct error *err);
 int predict_file_take_end(struct predict_file *f, struct record *r, struct error *err);
 
+/* A file with one predictor of this model: it is made as predictor_reuse() does, for another node.
+ * -1: ERROR_DATA, ERROR_OS, or as open(2) failed; *out is not touched. */
+int predict_file_load(struct predictor **out, const char *path, enum predict_model model,
+		      struct error *err);
+
 #endif

@@ -5,13 +5,9 @@
 #include "predict/file.h"
 #include "work/exchange.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define KEEP_SECONDS 30.0 /* between writings */
@@ -25,53 +21,6 @@ struct speed {
 };
 
 /* ---- the file ---- */
-
-static int speed_take_model(struct predictor **out, struct predict_file *in,
-			    const struct speed_options *o, struct error *err)
-{
-	const char *want = predict_model_name(o->model), *kind;
-	struct predictor *saved = NULL;
-	struct record *r = malloc(sizeof *r);
-	int result = r ? predict_file_take(r, in, err)
-		       : error_set(err, ERROR_OS, NULL, "out of memory");
-	if (result == 0 && (!record_is(r, "model") || !(kind = record_get(r, "kind"))))
-		result = error_set(err, ERROR_DATA, NULL, "this is no model");
-	if (result == 0 && strcmp(kind, want) != 0)
-		result = error_set(err, ERROR_DATA, NULL, "a model of kind %.20s, not %s", kind,
-				   want);
-	if (result == 0)
-		result = predictor_load(&saved, r, predict_file_take, in, err);
-	if (result == 0)
-		result = predict_file_take_end(in, r, err);
-	if (result == 0) /* this run may be on another node */
-		result = predictor_reuse(out, saved, err);
-	predictor_free(saved);
-	free(r);
-	return result;
-}
-
-static int load_model(struct predictor **out, const struct speed_options *o, struct error *err)
-{
-	struct stat st;
-	int fd = open(o->load, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
-	if (fd < 0)
-		return errno == ENOENT ? 0 : error_errno(err, 0, o->load, "open");
-	if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
-		close(fd);
-		return error_set(err, ERROR_DATA, o->load, "no regular file");
-	}
-	struct predict_file file = {.in = record_reader_new(fd, o->load)};
-	struct record_reader *in = file.in;
-	int result = in ? speed_take_model(out, &file, o, err)
-			: error_set(err, ERROR_OS, "", "out of memory");
-	/* The reader says where by itself: the file, mostly with the line. */
-	if (result != 0 && in && strcmp(err->place, o->load) != 0 &&
-	    strcmp(err->place, record_reader_place(in)) != 0)
-		error_wrap(err, record_reader_place(in));
-	record_reader_free(in);
-	close(fd);
-	return result;
-}
 
 static int save_model(struct speed *s, struct error *err)
 {
@@ -120,7 +69,8 @@ int speed_new(struct speed **out, const struct speed_options *options, struct er
 		return error_set(err, ERROR_OS, "", "out of memory");
 	s->save = options->save;
 	s->kept = NAN;
-	if (options->load && load_model(&s->predictor, options, &why) != 0)
+	if (options->load && access(options->load, F_OK) == 0 &&
+	    predict_file_load(&s->predictor, options->load, options->model, &why) != 0)
 		log_say(LOG_LEVEL_WARNING, "speeds are learnt from nothing: %s: %s", why.place, why.text);
 	predict_config_init(&config, options->model);
 	if (!s->predictor && predictor_new(&s->predictor, &config, err) != 0) {
