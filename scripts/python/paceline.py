@@ -975,7 +975,7 @@ class _AgentBatches(Batches):
         if not self._saves:  # another rank does it for all
             self._ask(_record("saved"))
         elif self._save is None:
-            self._ask(_record("failed", why="batches() was given no save= (or state=)"))
+            self._ask(_record("failed", why=_as_used("batches() was given no save= (or state=)")))
         else:
             try:
                 if memory is not None and self._state is not None:
@@ -1195,7 +1195,7 @@ class _State:
 
     def write(self, path: str) -> str:
         """Into a file that is there, of memory as a rule, whose bytes are written over: memory that is new
-        takes three times as long. The way to call it on a disk."""
+        takes three times as long. save() makes a file on a disk."""
         state = {name: thing.state_dict() for name, thing in self._objects().items()}
         with os.fdopen(os.open(path, os.O_WRONLY), "wb") as file:
             # Its newer format sums all bytes, which takes longer than to copy them.
