@@ -106,6 +106,13 @@ four() {
 	[ "$(at predict=ema --solution none)" = "$(at predict=none --solution none)" ]
 }
 
+@test "a worker's step is what fits its memory at most, one sample at least" {
+	four 'sync=bsp solution=lb-bsp' 'node id=w0 speed=4000 memory=120' 'cost sample=0' 'persistent nodes=w1,w2,w3 sleep=0.1 intensity=1' >c
+	[ "$(trainsim <c | plrec where type=series id=w0 | plrec tsv size | tail -n 1)" = 114 ]
+	four 'sync=bsp profile=1' 'node id=w0 speed=4000 memory=1' >c
+	[[ $(trainsim <c) == *$'\ndevice role=worker id=w0 '*" max=1 "*$'\nsummary '* ]]
+}
+
 @test "a killed worker's rows are trained by the others, and each row once" {
 	four sync=bsp 'event kind=kill id=w3 at=3.05' 'cost start=1' >c
 	[ "$(field samples <c)" = 40000 ]

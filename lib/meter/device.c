@@ -71,6 +71,11 @@ static double card_fits(const struct bench *b)
 	return b->full > 0 && most >= full ? full - 1 : most;
 }
 
+double device_samples(double full)
+{
+	return fmax(full * DEVICE_MEMORY_PART, 1);
+}
+
 /* Samples that fit; the drag may say it. */
 static uint64_t samples_that_fit(const struct bench *b)
 {
@@ -79,8 +84,8 @@ static uint64_t samples_that_fit(const struct bench *b)
 		most = node_fits(b);
 	if (b->options->left)
 		most = fmin(most, card_fits(b));
-	most *= DEVICE_MEMORY_PART;
-	return most < 1 ? 1 : most < limit ? (uint64_t)most : b->options->most;
+	most = device_samples(most);
+	return most < limit ? (uint64_t)most : b->options->most;
 }
 
 /* ---- a step ---- */

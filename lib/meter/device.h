@@ -15,6 +15,8 @@
 #include "record/record.h"
 
 #define DEVICE_MEMORY_PART 0.95 /* of the memory is used at most (LB-BSP 4.2) */
+/* Samples of a step where so many would fill the memory: one at least. */
+double device_samples(double full);
 
 /* For what is measured of a card and of a model of this sum: what it holds of these two is not
  * measured again, unless more of the card is free than then. path NULL: none. */

@@ -96,7 +96,7 @@ void control_report(struct sim *s, struct sim_node *n)
 void control_device(struct sim *s, struct sim_node *n)
 {
 	struct drag d = cluster_drag(s, n);
-	uint64_t most = d.memory > 0 ? (uint64_t)((double)d.memory * DEVICE_MEMORY_PART) : NODE_BATCH_MAX;
+	uint64_t most = d.memory > 0 ? (uint64_t)device_samples((double)d.memory) : NODE_BATCH_MAX;
 	if (!s->job.profile || !(d.speed > 0))
 		return;
 	to_monitor(s, RECORD("device", F("role", "worker"), F("id", (const char *)n->id),

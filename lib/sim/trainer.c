@@ -374,7 +374,7 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 		push.range = range;
 	}
 	push.speed = speed_foretell(s, n, &drag);
-	push.most = drag.memory;
+	push.most = drag.memory > 0 ? (uint64_t)device_samples((double)drag.memory) : 0;
 	n->state = SIM_PUSHING;
 	hung_rests(s, n);
 	pulse_work(&n->pulse, push.count);

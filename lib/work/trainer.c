@@ -318,7 +318,7 @@ static uint64_t most(struct trainer *t)
 	uint64_t memory = drag_look(&t->drag)->memory;
 	return meter_most(t->meter) > 0 || memory == 0
 		       ? meter_most(t->meter)
-		       : (uint64_t)((double)memory * DEVICE_MEMORY_PART);
+		       : (uint64_t)device_samples((double)memory);
 }
 
 static int trainer_join(struct trainer *t, struct error *err)
