@@ -217,6 +217,7 @@ static const char *reason_means(const char *reason)
 		const char *reason, *means;
 	} row[] = {
 		{"faster", "the measured steps promise more"},
+		{"faster-before", "it did less than these had done"},
 		{"busy-worker", "it used all of its cores"},
 		{"busy-servers", "they used all of their cores"},
 		{"idle-servers", "they had cores left for more workers"},

@@ -306,6 +306,18 @@ static struct fit_point *find_point(struct fit *f, double workers, double w, dou
 	return &f->point[oldest];
 }
 
+static void fit_rate(struct fit_point *p)
+{
+	double v[FIT_LATE];
+	p->late = p->did = NAN;
+	if (p->rounds < FIT_LATE)
+		return;
+	for (uint64_t i = 0; i < FIT_LATE; i++)
+		v[i] = p->value[FIT_TIME][(p->rounds - 1 - i) % FIT_ROUNDS_MAX];
+	p->late = p->workers / reals_median(v, FIT_LATE);
+	p->did = fmax(p->late, p->workers / median_of_value(p, FIT_TIME));
+}
+
 /* Once a point has enough, a further round changes little: it is looked at again now and then. */
 static int fit_is_due(uint64_t rounds)
 {
@@ -328,6 +340,8 @@ void fit_add(struct fit *f, const struct usage *u)
 	p->value[FIT_UPDATE][at] = u->update;
 	p->value[FIT_WORKER_USED][at] = worker->used / workers;
 	p->value[FIT_SERVER_USED][at] = server->used / workers;
+	p->servers_count = (double)server->count;
+	fit_rate(p);
 	if (fit_is_due(p->rounds))
 		fit_all(f);
 }

@@ -19,6 +19,7 @@
 
 #define FIT_POINTS_MAX 32 /* configurations; the one not seen for longest goes */
 #define FIT_ROUNDS_MAX 32 /* rounds kept of each */
+#define FIT_LATE 5        /* the last of them: what a configuration does nowadays */
 
 enum fit_value {
 	FIT_TIME,
@@ -34,6 +35,10 @@ struct fit_point {
 	double workers, w, servers; /* servers: cores of all of them */
 	uint64_t rounds, seen;      /* seen: number of the round last added to it */
 	double value[FIT_VALUES][FIT_ROUNDS_MAX];
+	double servers_count; /* in the last round */
+	/* Steps a second once there are FIT_LATE rounds, else NAN. late: the median of the last FIT_LATE;
+	 * did: the same of all, if that is more. */
+	double late, did;
 };
 
 struct fit {

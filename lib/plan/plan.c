@@ -16,7 +16,11 @@
 #define FEW_CORES 0.75 /* of its peers' cores */
 #define MORE_BYTES 1.2 /* memory for what was used at most */
 #define BYTES_UNIT (1ull << 20)
-#define SURE 0.8 /* confidence from which a search is believed */
+#define WORSE 0.1      /* a plan that does so much less than another one did is taken back */
+#define STEP 4         /* the next plan has this part of the cores that made it worse */
+#define SURE 0.8       /* confidence from which a search is believed */
+
+static const char FASTER_BEFORE[] = "faster-before";
 
 const char *plan_what_name(enum plan_what what)
 {
@@ -428,26 +432,91 @@ static double confidence(const struct plan *p, const struct plan_role_size role[
 			     (double)(role[PLAN_SERVER].count * role[PLAN_SERVER].cores));
 }
 
-static void change_to(struct plan *p, const struct usage *u, const struct search *s,
-		      const struct found *f, const char *method, const char *reason)
+/* What was measured of it counts, where that is less than the fit expects. */
+static double plan_rate_of(const struct plan *p, const struct found *f)
+{
+	const struct plan_role_size *w = &f->role[PLAN_WORKER], *s = &f->role[PLAN_SERVER];
+	for (size_t i = 0; i < p->fit.count; i++) {
+		const struct fit_point *k = &p->fit.point[i];
+		if (k->workers == (double)w->count && k->w == (double)w->cores &&
+		    k->servers == (double)(s->count * s->cores) && k->did < f->rate)
+			return k->did;
+	}
+	return f->rate;
+}
+
+static void change_to(struct plan *p, const struct usage *u, const struct found *f,
+		      const char *method, const char *reason)
 {
 	struct plan_answer *a = &p->answer;
 	struct plan_role_size now[PLAN_ROLES] = {a->role[PLAN_WORKER], a->role[PLAN_SERVER]};
+	double rate = plan_rate_of(p, f);
 	a->method = method;
 	if (!f->role[PLAN_WORKER].count) {
 		a->reason = "memory";
 		return;
 	}
-	int is_same = 1, is_within = search_cores(now) <= s->limits->cores;
+	int is_same = 1, is_within = search_cores(now) <= p->limits.cores;
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		is_same &= f->role[i].count == now[i].count && f->role[i].cores == now[i].cores;
-		is_within &= now[i].cores <= s->limits->node_cores;
+		is_within &= now[i].cores <= p->limits.node_cores;
 	}
-	if (is_same || (is_within && u->rate > 0 && !is_worth_it(p, u, f->rate)))
+	if (is_same || (is_within && u->rate > 0 && !is_worth_it(p, u, rate)))
 		return;
 	a->reason = reason;
-	set_roles(a, s->limits, f->role);
-	a->rate = f->rate;
+	set_roles(a, &p->limits, f->role);
+	a->rate = rate;
+}
+
+/* A configuration as a plan that does what it did. */
+static struct found plan_measured(const struct fit_point *k, const struct search *s)
+{
+	uint64_t servers = (uint64_t)k->servers_count;
+	return (struct found){
+		.role = {{(uint64_t)k->workers, (uint64_t)ceil(k->w - 1e-9), s->worker_bytes},
+			 {servers, (uint64_t)ceil(k->servers / k->servers_count - 1e-9),
+			  s->servers_bytes ? s->servers_bytes / servers + 1 : s->server_bytes}},
+		.rate = k->late};
+}
+
+static double plan_cores_of(const struct fit_point *k)
+{
+	return k->workers * k->w + k->servers;
+}
+
+/* A plan that does clearly less than an earlier configuration did, so not what the fit had promised, is
+ * taken back.  Where more cores made it worse, the next plan may have a quarter of them: so few others are
+ * tried, each of them nearer.  Of what there was before the last rounds count, as a slow node may have left
+ * since; of what is judged all rounds, too, as the whole job may be slow for a while.  Whether it changes
+ * anything. */
+static int take_back(struct plan *p, const struct usage *u)
+{
+	struct search s = search_of(p, u);
+	struct found best = {.rate = 0};
+	const struct fit_point *from = NULL, *now = &p->fit.point[0];
+	p->within = p->limits;
+	for (size_t i = 0; i < p->fit.count; i++) {
+		const struct fit_point *k = &p->fit.point[i];
+		struct found f = plan_measured(k, &s);
+		now = k->seen > now->seen ? k : now;
+		if (!(f.rate > best.rate) || f.role[PLAN_WORKER].count > s.workers_max ||
+		    !search_fits(&p->limits, f.role))
+			continue;
+		best = f;
+		from = k;
+	}
+	double worse = best.rate / (1 + fmax(p->limits.gain, WORSE));
+	for (size_t i = 0; from && i < p->fit.count; i++) {
+		const struct fit_point *k = &p->fit.point[i];
+		if (k->did < worse && plan_cores_of(k) > plan_cores_of(from))
+			p->within.cores = least(p->within.cores,
+						(uint64_t)(plan_cores_of(from) +
+							   (plan_cores_of(k) - plan_cores_of(from)) / STEP));
+	}
+	if (!(now->did < worse))
+		return 0;
+	change_to(p, u, &best, "rule", FASTER_BEFORE);
+	return plan_changes(&p->answer);
 }
 
 /* Workers before servers: servers stay if that costs less than another change has to gain. */
@@ -476,7 +545,7 @@ static void use_idle_servers(struct plan *p, const struct usage *u, struct searc
 	double each = server->used / count;
 	if (server->used >= FULL * server->cores || each <= 0) {
 		struct found f = search_formula(s);
-		change_to(p, u, s, &f, "formula", "busy-servers");
+		change_to(p, u, &f, "formula", "busy-servers");
 		return;
 	}
 	struct plan_role_size role[PLAN_ROLES] = {a->role[PLAN_WORKER], a->role[PLAN_SERVER]};
@@ -490,24 +559,24 @@ static void use_idle_servers(struct plan *p, const struct usage *u, struct searc
 	if (w->count <= a->role[PLAN_WORKER].count)
 		return;
 	struct found f = {.role = {role[PLAN_WORKER], role[PLAN_SERVER]}};
-	f.rate = (double)w->count /
-		 fit_time(&p->fit, (double)w->count, (double)w->cores, server->cores);
-	change_to(p, u, s, &f, "formula", "idle-servers");
+	f.rate = search_rate(&p->fit, f.role);
+	change_to(p, u, &f, "formula", "idle-servers");
 }
 
 static void improve(struct plan *p, const struct usage *u, enum plan_stage stage)
 {
 	struct search s = search_of(p, u);
 	struct found f = {.rate = NAN};
+	s.limits = &p->within;
 	if (p->fit.is_determined)
 		f = stage == PLAN_ADJUST ? search_workers_first(p, u, &s) : search_best(&s);
 	if (f.role[PLAN_WORKER].count && confidence(p, f.role) >= SURE) {
-		change_to(p, u, &s, &f, "search", "faster");
+		change_to(p, u, &f, "search", "faster");
 	} else if (stage == PLAN_ADJUST) {
 		use_idle_servers(p, u, &s);
 	} else {
 		f = search_formula(&s);
-		change_to(p, u, &s, &f, "formula", "faster");
+		change_to(p, u, &f, "formula", "faster");
 	}
 }
 
@@ -583,7 +652,7 @@ static int plan_decide(struct plan *p, const struct usage *u, struct error *err)
 	}
 	if (stage == PLAN_ADJUST && judge_nodes(p, u, err) != 0)
 		return -1;
-	if (a->actions == 0)
+	if (a->actions == 0 && !take_back(p, u))
 		improve(p, u, stage);
 	return 0;
 }
@@ -598,7 +667,7 @@ int plan_round(struct plan *p, const struct usage *u, struct error *err)
 	if (plan_changes(a))
 		p->changed = isnan(u->at) ? p->changed : u->at;
 	if (p->fit.rounds && a->role[PLAN_WORKER].count && a->role[PLAN_SERVER].count) {
-		if (a->actions == 0 || isnan(a->rate))
+		if ((a->actions == 0 && a->reason != FASTER_BEFORE) || isnan(a->rate))
 			a->rate = search_rate(&p->fit, a->role);
 		a->confidence = confidence(p, a->role);
 	}

@@ -69,6 +69,7 @@ struct plan {
 	enum plan_stage stage;
 	const struct history *history; /* the caller's; may be NULL */
 	struct fit fit;
+	struct plan_limits within; /* limits of a search: fewer cores where so many did worse */
 	double changed; /* when this plan made its last change; NAN: not said */
 	struct plan_answer answer;
 };

@@ -569,6 +569,69 @@ static void idle_servers_get_workers(void **state)
 	assert_int_equal(a->changes[PLAN_WORKER], 0);
 }
 
+/* A round of a job that no other knows: its machine has 18 cores for workers, and each core more makes
+ * all of them slower. */
+static const struct plan_answer *crowded(struct plan *p, const struct plan_role_size role[PLAN_ROLES], double times)
+{
+	static char text[8192];
+	const struct plan_role_size *w = &role[PLAN_WORKER], *s = &role[PLAN_SERVER];
+	double cores = (double)(w->count * w->cores), step = 0.72 / (double)w->cores * times;
+	if (cores > 18)
+		step *= cores * cores / 18 / 18;
+	int at = snprintf(text, sizeof text,
+			  "job batch=768 steps-per-second=%.9g io-time=%.9g compute-time=%.9g update-time=%.9g",
+			  (double)w->count / step, step * 0.08, step * 0.84, step * 0.08);
+	for (uint64_t i = 0; i < w->count; i++)
+		at += snprintf(text + at, sizeof text - (size_t)at, "|node role=worker id=w%d cores=%d used=%.9g",
+			       (int)i, (int)w->cores, 0.84 * (double)w->cores);
+	for (uint64_t i = 0; i < s->count; i++)
+		at += snprintf(text + at, sizeof text - (size_t)at, "|node role=server id=%d cores=%d used=%.9g",
+			       (int)i, (int)s->cores, 0.1);
+	return answer(p, text);
+}
+
+static void slower_plan_is_taken_back(void **state)
+{
+	(void)state;
+	struct plan_limits l = limits_of(50, 8);
+	struct plan *p = plan_with(&l, PLAN_AUTO);
+	struct plan_role_size role[PLAN_ROLES] = {{.count = 6, .cores = 3}, {.count = 2, .cores = 3}};
+	const struct plan_answer *a = NULL;
+	for (int i = 0; i < 20; i++) /* beside something that makes it slow */
+		crowded(p, role, 1.3);
+	for (int i = 0; i < 5; i++)
+		a = crowded(p, role, 1);
+	assert_string_equal(a->reason, "faster");
+	struct plan_role_size more[PLAN_ROLES] = {a->role[PLAN_WORKER], a->role[PLAN_SERVER]};
+	double promised = a->rate, now = 25;
+	assert_true(more[PLAN_WORKER].count * more[PLAN_WORKER].cores > 30);
+	assert_true(promised > 1.5 * now);
+	for (int i = 0; i < 4; i++) {
+		a = crowded(p, more, 1);
+		assert_string_not_equal(a->reason, "faster-before"); /* few rounds say little */
+	}
+	a = crowded(p, more, 1);
+	assert_string_equal(a->reason, "faster-before");
+	assert_string_equal(a->method, "rule");
+	assert_size(a, PLAN_WORKER, 6, 3);
+	assert_size(a, PLAN_SERVER, 2, 3);
+	assert_true(fabs(a->rate - now) < 1e-6);
+	/* Afterwards few others are tried, never the same again, and the best of them stays. */
+	int changes = 0;
+	for (int i = 0; i < 200; i++) {
+		for (int k = 0; k < PLAN_ROLES; k++)
+			if (a->changes[k])
+				role[k] = a->role[k];
+		changes += plan_changes(a);
+		assert_false(role[PLAN_WORKER].count == more[PLAN_WORKER].count &&
+			     role[PLAN_WORKER].cores == more[PLAN_WORKER].cores);
+		for (int k = 0; k < 10; k++)
+			a = crowded(p, role, 1);
+	}
+	assert_true(changes <= 8);
+	assert_in_range(role[PLAN_WORKER].count * role[PLAN_WORKER].cores, 17, 19);
+}
+
 #define SAMPLE_NODES                                                                               \
 	"|node role=worker id=w0 cores=32 used=2.5|node role=server id=0 cores=16 used=5.7"
 
@@ -655,6 +718,7 @@ int main(void)
 		cmocka_unit_test(hot_server_is_replaced),
 		cmocka_unit_test(slow_machine_is_left),
 		cmocka_unit_test(idle_servers_get_workers),
+		cmocka_unit_test(slower_plan_is_taken_back),
 		cmocka_unit_test(too_early_too_little_too_dear),
 		cmocka_unit_test(history_gives_the_first_plan),
 	};
