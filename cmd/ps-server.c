@@ -15,6 +15,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/memory.h"
 #include "base/number.h"
+#include "meter/load.h"
 
 #include <math.h>
 
@@ -615,9 +616,23 @@ static int ps_server_run(const struct settings *s, struct error *err)
 	return rc;
 }
 
+/* Looked for at the first report; which group this process is in doesn't change. */
+static double ps_server_throttled(void *load)
+{
+	struct load **l = load;
+	struct load_values v;
+	if (!*l && load_new(l, "", NULL) != 0)
+		return NAN;
+	load_look(*l, clock_mono(), &v);
+	return v.throttled;
+}
+
 int main(int argc, char **argv)
 {
+	struct load *load = NULL;
 	struct settings s = {.ps = {.incarnation = 1,
+				    .throttled = ps_server_throttled,
+				    .throttled_owner = &load,
 				    .report_every = 10,
 				    .report_seconds = 0.5,
 				    .keeper = keep_socket(getenv(KEEP_VARIABLE))},
@@ -822,6 +837,7 @@ int main(int argc, char **argv)
 	fs_allow_files(UINT64_MAX);
 	if (ps_server_check_settings(&s, &err) != 0 || ps_server_run(&s, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
+	load_free(load);
 	free(s.servers_copy);
 	free(s.hosts_copy);
 	free(s.led_copy);

@@ -57,6 +57,7 @@ void measure_sample(struct measure *m)
 		struct measure_node *k = &m->node[i];
 		if (snapshot_known(k->now->own_cpu)) {
 			k->cpu += k->now->own_cpu;
+			k->throttled += measure_known(k->now->throttled);
 			k->seen++;
 		}
 		if (snapshot_known(k->now->own_mem) && k->now->own_mem > k->bytes)
@@ -94,6 +95,16 @@ double measure_rate(const struct measure *m, uint64_t batch)
 	return rate;
 }
 
+/* Seconds in which a node was at work. A server measures what it computes, by its processor time: while a
+ * quota keeps it from its cores, others wait for it all the same. */
+static double measure_time(const struct measure_node *k)
+{
+	double time = measure_known(k->now->total.time) - k->time;
+	if (k->role == PLAN_SERVER && k->seen > 0)
+		time = fmax(time, (k->now->last - k->last) * k->throttled / (double)k->seen);
+	return time;
+}
+
 /* Busy times are shares of a second. Under bsp all workers wait for the servers' update of the
  * whole batch. Otherwise a worker waits for its own update, and waits longer when the servers are
  * busier. */
@@ -106,7 +117,7 @@ static struct measured measure_parts(const struct measure *m, const struct measu
 		const struct snapshot_node *now = k->now;
 		double seconds = now->last - k->last;
 		if (k->role == PLAN_SERVER) {
-			busy = fmax(busy, fmin((measure_known(now->total.time) - k->time) / seconds, 1));
+			busy = fmax(busy, fmin(measure_time(k) / seconds, 1));
 			continue;
 		}
 		compute += (measure_known(now->total.compute) - k->compute) / seconds;
@@ -146,7 +157,7 @@ static void measure_put_job(const struct measure *m, const struct measure_job *j
 
 static void measure_put_node(const struct measure_node *k, uint64_t batch, FILE *out)
 {
-	double time = measure_known(k->now->total.time) - k->time;
+	double time = measure_time(k);
 	double per = k->role == PLAN_WORKER ? ((double)k->now->samples - k->samples) / (double)batch
 					    : k->now->total.batches - k->batches;
 	record_print(out, RECORD("node", F("role", plan_role_name(k->role)), F("id", (const char *)k->id),

@@ -25,6 +25,7 @@ struct measure_node {
 	double batches, time, compute, comm, wait, samples, last;
 	double cpu;   /* the sum of the samples since then, */
 	size_t seen;  /* and their number */
+	double throttled; /* the sum of those samples' */
 	double bytes; /* the most that it used in one; 0: not known */
 };
 

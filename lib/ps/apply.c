@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "record/record.h"
 
+#include <math.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -29,8 +30,8 @@ static int report_due(const struct ps *p)
 		(o->report_seconds > 0.0 && clock_mono() - p->reported >= o->report_seconds));
 }
 
-/* Adds how many cores this process kept busy since the last report, and the most memory that it has
- * had. */
+/* Adds how many cores this process kept busy since the last report, how often its quota stopped it, and
+ * the most memory that it has had. */
 static void add_own(struct ps *p, struct record_out *o)
 {
 	const struct drag *drag = drag_look(&p->drag);
@@ -46,6 +47,9 @@ static void add_own(struct ps *p, struct record_out *o)
 		record_add_brief(o, "own-cpu", cores);
 		p->reported_cpu = spent;
 	}
+	double throttled = p->options.throttled ? p->options.throttled(p->options.throttled_owner) : NAN;
+	if (!isnan(throttled))
+		record_add_brief(o, "throttled", throttled);
 	if (getrusage(RUSAGE_SELF, &use) == 0)
 		record_add_brief(o, "own-mem", (double)use.ru_maxrss * 1024);
 }

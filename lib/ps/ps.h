@@ -37,6 +37,8 @@ struct ps_options {
 	const char *monitor;   /* socket for `bpt` records; NULL: none */
 	uint64_t report_every; /* units */
 	double report_seconds; /* or this long, whichever comes first; 0: by units only */
+	double (*throttled)(void *owner); /* as in struct load_values, for reports; NULL: not known */
+	void *throttled_owner;
 	/* A replica instead of a part: it is part 0 of 1, and one of `replicas`. */
 	uint32_t replica, replicas;     /* 0 replicas: a part */
 	const char *fabric;             /* socket of fabricd; NULL: this is the only replica */

@@ -43,6 +43,7 @@ judge_limits() {
 		antdt-stragglers of-bsp < 0.95 1.1 solution=antdt-nd
 		antdt-stragglers of-bsp < 0.65 1.1 solution=antdt-nd intensity=0.8
 		brain-cores less > 0.5 - solution=res-plan slow=worker
+		brain-cores less > 0.25 - solution=res-plan slow=server
 		card roof > 0.7 - kernel=rows_gather
 		card roof > 0.7 - kernel=rows_gradient
 		card ratio > 1 -

@@ -64,6 +64,16 @@ static void a_round_says_what_was_done(void **state)
 	text = measure_text(&m, &job, &len);
 	assert_non_null(strstr(text, " io-time=0.06 compute-time=0.1 update-time=0.04 left="));
 	free(text);
+	/* A quota stopped the server in half of the time. */
+	now[2].throttled = 0.5;
+	m.node[2].cpu = 0;
+	m.node[2].seen = 0;
+	m.node[2].throttled = 0;
+	measure_sample(&m);
+	text = measure_text(&m, &job, &len);
+	assert_non_null(strstr(text, " io-time=0 compute-time=0.1 update-time=0.1 left="));
+	assert_non_null(strstr(text, "node role=server id=ps0 cores=2 used=1.5 time=0.025\n"));
+	free(text);
 	now[1].total.batches = 3; /* too few; and less than there were is another monitor */
 	assert_false(measure_is_enough(&m));
 	m.node[1].batches = 4;
