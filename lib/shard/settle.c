@@ -104,7 +104,7 @@ static void settle_fetch_piece(const struct queue *q, size_t seat)
 	if (seat == 0 || seat > q->worker_count)
 		return;
 	const char *p = (const char *)q->seat[seat - 1]->hand.head;
-	for (size_t i = 0; i < sizeof(struct piece); i += 64)
+	for (size_t i = 0; p && i < sizeof(struct piece); i += 64)
 		__builtin_prefetch(p + i, 1);
 }
 
