@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 		 .target = &o.until,
 		 .arg = "SECONDS",
 		 .help = "simulated; then it stops",
-		 .max = 1e12},
+		 .max = 1e9},
 		{.name = "summary",
 		 .letter = 's',
 		 .kind = OPTION_FLAG,

@@ -2,10 +2,10 @@
 #include "sim/sim_internal.h"
 
 #include "base/grow.h"
+#include "base/number.h"
 #include "job/deadline.h"
 #include "record/fields.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +131,7 @@ static int cluster_check_job(const struct sim_job *j, struct error *err)
 	    cluster_over("most-servers", j->server_places, SIM_SERVERS_MAX, err) != 0 ||
 	    cluster_over("hosts", j->hosts, hosts, err) != 0 ||
 	    cluster_over("batch", j->batch, j->workers * NODE_BATCH_MAX, err) != 0 ||
+	    cluster_over("backup", j->backup, j->workers - 1, err) != 0 ||
 	    cluster_over("ahead", j->ahead, SIM_AHEAD_MAX, err) != 0)
 		return -1;
 	if (j->batch < j->workers)
@@ -240,7 +241,7 @@ static int cluster_add_brain(struct sim *s, const struct record *r, struct error
 	return 0;
 }
 
-static struct sim_node *node_named(struct sim *s, const struct record *r, struct error *err)
+static struct sim_node *cluster_node(struct sim *s, const struct record *r, struct error *err)
 {
 	const char *id;
 	if (record_id(r, "id", &id, err) != 0)
@@ -254,7 +255,7 @@ static struct sim_node *node_named(struct sim *s, const struct record *r, struct
 static int cluster_read_from(struct sim *s, const struct record *r, struct sim_from *from,
 			     struct error *err)
 {
-	const struct sim_node *n = node_named(s, r, err);
+	const struct sim_node *n = cluster_node(s, r, err);
 	if (!n)
 		return -1;
 	from->node = (uint32_t)(n - s->node);
@@ -262,17 +263,17 @@ static int cluster_read_from(struct sim *s, const struct record *r, struct sim_f
 }
 
 /* h0, h1, ..., as many as the job has. NULL: there is none of that name. */
-static struct sim_line *host_named(struct sim *s, const char *id)
+static struct sim_line *cluster_host(struct sim *s, const char *id)
 {
-	char *end;
-	unsigned long long i = id[0] == 'h' && isdigit((unsigned char)id[1]) ? strtoull(id + 1, &end, 10) : s->job.hosts;
-	return i < s->job.hosts && *end == '\0' ? &s->host[i] : NULL;
+	uint64_t i;
+	return id[0] == 'h' && (id[1] != '0' || !id[2]) && number_u64(id + 1, 0, s->job.hosts - 1, &i, NULL, NULL) == 0
+		       ? &s->host[i] : NULL;
 }
 
 static int cluster_read_host(struct sim *s, const struct record *r, uint32_t node, struct error *err)
 {
 	const char *id = record_get(r, "host");
-	const struct sim_line *host = id ? host_named(s, id) : NULL;
+	const struct sim_line *host = id ? cluster_host(s, id) : NULL;
 	if (id && !host)
 		return error_set(err, ERROR_DATA, NULL, "host=%.40s: the job has no such host", id);
 	if (host)
@@ -296,7 +297,7 @@ static int cluster_add_link(struct sim *s, const struct record *r, struct error 
 {
 	struct sim_link l = {0};
 	const char *id = record_get(r, "id");
-	const struct sim_line *host = id ? host_named(s, id) : NULL;
+	const struct sim_line *host = id ? cluster_host(s, id) : NULL;
 	if ((host ? record_real_opt(r, "at", 0, SIM_SECONDS_MAX, &l.from.at, err)
 		  : cluster_read_from(s, r, &l.from, err)) != 0)
 		return -1;
@@ -338,7 +339,7 @@ static int cluster_add_event(struct sim *s, const struct record *r, struct error
 	struct sim_happening h = {0};
 	const char *kind;
 	double at;
-	const struct sim_node *n = node_named(s, r, err);
+	const struct sim_node *n = cluster_node(s, r, err);
 	if (!n || record_text(r, "kind", &kind, err) != 0 ||
 	    record_real(r, "at", 0, SIM_SECONDS_MAX, &at, err) != 0)
 		return -1;
@@ -395,7 +396,7 @@ int sim_add(struct sim *s, const struct record *r, struct error *err)
 /* ---- all is known ---- */
 
 /* Each of the records begins with it. */
-static int from_order(const void *a, const void *b)
+static int cluster_order(const void *a, const void *b)
 {
 	const struct sim_from *x = a, *y = b;
 	if (x->node != y->node)
@@ -407,9 +408,9 @@ static int from_order(const void *a, const void *b)
 static void cluster_share_out(struct sim *s)
 {
 	if (s->drags > 0)
-		qsort(s->drag, s->drags, sizeof *s->drag, from_order);
+		qsort(s->drag, s->drags, sizeof *s->drag, cluster_order);
 	if (s->links > 0)
-		qsort(s->link, s->links, sizeof *s->link, from_order);
+		qsort(s->link, s->links, sizeof *s->link, cluster_order);
 	for (size_t i = 0; i < s->drags; i++) {
 		struct sim_node *n = &s->node[s->drag[i].from.node];
 		if (n->drags++ == 0)

@@ -16,6 +16,7 @@ int sim_new(struct sim **out, const struct sim_options *options, struct error *e
 	if (!s)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->options = *options;
+	s->options.until = fmin(options->until, SIM_SECONDS_MAX);
 	s->first_at = s->last_at = -1;
 	*out = s;
 	return 0;

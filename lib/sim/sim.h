@@ -32,7 +32,7 @@ typedef int sim_put_fn(const char *line, size_t len, void *arg, struct error *er
 
 struct sim_options {
 	uint64_t seed;   /* of the patterns */
-	double until;    /* seconds; INFINITY: to the end */
+	double until;    /* seconds; INFINITY: to the end, or for 1e9 s */
 	const char *solution; /* in place of the job's; NULL: that one */
 	int is_brief;    /* only the summary is put */
 	const volatile sig_atomic_t *stop; /* set by a signal handler: it stops; may be NULL */

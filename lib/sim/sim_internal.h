@@ -32,7 +32,7 @@
 #define SIM_SERVERS_MAX 4096
 #define SIM_ACTIONS_BYTES_MAX (SIM_NODES_MAX * (size_t)1024) /* of a decision about all of them */
 #define SIM_AHEAD_MAX 65536
-#define SIM_SECONDS_MAX 1e12
+#define SIM_SECONDS_MAX 1e9 /* 31 years: then it stops; the lead's nanoseconds fit 64 bits */
 #define SIM_EVERY_MIN 1e-3 /* between two decisions, two checkpoints: else time stands still */
 
 #define SIM_NO_HOST UINT32_MAX
