@@ -340,8 +340,6 @@ static void turns_log_state(FILE *out, const struct plan *p, const struct turns 
 	}
 }
 
-/* ---- making one ---- */
-
 /* ---- groups with members on several hosts ---- */
 
 /* Pushes that are waiting, those of one host as one, and the best way that was found. */
@@ -600,6 +598,8 @@ static int crews_plan(struct plan *p, const struct turns *s,
 		return -1;
 	return p->updates > 1 ? crews_best(p, s, o, err) : 0;
 }
+
+/* ---- making one ---- */
 
 /* The network, what is on its way, and what waits. */
 static int plan_state(struct plan *p, const struct turns *s, struct gate_offer *o, size_t n,

@@ -27,7 +27,6 @@ int control_ready(struct sim *s, struct error *err)
 	if (monitor_new(&s->monitor, s->job.window_short, s->job.window_long, err) != 0)
 		return -1;
 	monitor_limit(s->monitor, s->places, 0);
-	s->backup = s->job.backup;
 	if (strcmp(s->job.solution, "none") != 0 && !s->balance)
 		sim_plan(s, FIRST_SECONDS, EVENT_LOOK, NULL);
 	if (s->job.checkpoint > 0)
@@ -187,7 +186,7 @@ static void look_add_facts(struct look *l)
 				.rate = s->now > 0 ? (double)s->result.samples / s->now : NAN,
 				.pending = s->scale.under_way ? s->now - s->scale.began : NAN,
 				.may_leave = 1,
-				.backup = s->backup,
+				.backup = s->job.backup,
 				.restart_worker = s->cost.start,
 				.restart_server = s->job.servers > 0 ? s->cost.start_server : NAN,
 				.sync = s->job.sync};
@@ -202,8 +201,9 @@ static int control_all_reported(const struct sim *s)
 	return 1;
 }
 
-void control_started(struct sim *s, struct sim_node *n, double at)
+static void control_begin_process(struct sim *s, struct sim_node *n, double at)
 {
+	n->state = SIM_STARTING;
 	pulse_begin(&n->pulse);
 	n->ready_at = -1;
 	n->owes = at;
@@ -214,8 +214,7 @@ void control_started(struct sim *s, struct sim_node *n, double at)
 void control_start(struct sim *s, struct sim_node *n, const char *kind, double after)
 {
 	control_event(s, n, kind);
-	n->state = SIM_STARTING;
-	control_started(s, n, s->now + after);
+	control_begin_process(s, n, s->now + after);
 }
 
 static int control_is_up(const struct sim_node *n)
@@ -240,8 +239,7 @@ static void control_begin_restart(struct sim *s, struct sim_node *n, const char 
 	control_event(s, n, "exit");
 	worker_dies(s, n);
 	control_put_event(s, n, "restart", 1);
-	n->state = SIM_STARTING;
-	control_started(s, n, s->now);
+	control_begin_process(s, n, s->now);
 }
 
 /* A server's next process is there, and then it has the part. */
@@ -290,7 +288,7 @@ const char *control_restart(struct sim *s, struct sim_node *n, int force, const 
 static void control_obey_restart(struct sim *s, const struct action *a)
 {
 	struct sim_node *n = sim_find(s, a->id);
-	const char *refused = n ? control_restart(s, n, 0, a->reason) : "unknown-node";
+	const char *refused = control_restart(s, n, 0, a->reason);
 	if (refused)
 		sim_log(s, RECORD("refused", F("kind", action_kind_name(a->kind)),
 				  F("id", (const char *)a->id), F("reason", refused)));
@@ -337,7 +335,7 @@ int control_carry(struct sim *s, const struct decision *d, struct error *err)
 		if (!s->options.is_brief)
 			sim_log_text(s, line, action_format(a, line, sizeof line));
 		if (a->kind == ACTION_BACKUP_WORKERS)
-			s->backup = a->count;
+			s->job.backup = a->count;
 		if (a->kind == ACTION_ADJUST_BS)
 			sim_find(s, a->id)->in_force = a->size * a->accum;
 	}

@@ -27,18 +27,19 @@ static void scale_in(struct sim *s, struct sim_node *n)
 {
 	const struct sim_job *j = &s->job;
 	uint64_t i = (uint64_t)(n - s->node);
-	double there = s->now + scale_pending(s);
+	double pending = scale_pending(s);
 	if (n->role == NODE_WORKER)
 		actions_start(&n->actions, n->id, j->batch / j->workers + (i < j->batch % j->workers));
 	tally_start(&n->tally, j->report, fmin(0.5, j->every / 2), s->now);
 	n->in_force = 0;
 	resources_size(s, n);
+	if (n->role == NODE_WORKER) {
+		control_start(s, n, "start", pending);
+		return;
+	}
 	control_event(s, n, "start");
 	n->state = SIM_STARTING;
-	if (n->role == NODE_WORKER)
-		control_started(s, n, there);
-	else
-		sim_plan(s, there + s->cost.start_server, EVENT_START, n);
+	sim_plan(s, s->now + pending + s->cost.start_server, EVENT_START, n);
 }
 
 static void scale_out(struct sim *s, struct sim_node *n)
@@ -76,7 +77,7 @@ static void scale_share(struct sim *s)
 	struct decision d = {0};
 	struct action backup = {.kind = ACTION_BACKUP_WORKERS, .count = s->job.workers - 1, .reason = "scaled"};
 	struct error err;
-	int result = s->backup >= s->job.workers ? decision_add(&d, &backup, 0, &err) : 0;
+	int result = s->job.backup >= s->job.workers ? decision_add(&d, &backup, 0, &err) : 0;
 	if (result == 0 && !s->balance)
 		result = scale_set_sizes(s, &d, &err);
 	if (result == 0 && d.count > 0) {

@@ -43,8 +43,7 @@ struct sim_options {
 int sim_new(struct sim **out, const struct sim_options *options, struct error *err);
 void sim_free(struct sim *s); /* NULL is fine */
 
-/* A record of the cluster: job, cost, node, link, event, or a pattern by its name (straggle(1)). A bad
- * one is ERROR_DATA without a place. Returns 1 if the type is unknown. */
+/* A record of the cluster, as paceline-cluster(5) has them. A bad one is ERROR_DATA without a place. Returns 1 if the type is unknown. */
 int sim_add(struct sim *s, const struct record *r, struct error *err);
 
 /* What became of it. */

@@ -1,5 +1,6 @@
-/* The inside of a simulation: cluster.c (what the input says), trainer.c (workers), leading.c (the
- * lead's effects, shardd, servers), control.c (monitor, decisions, restarts), hung.c (who hangs), announce.c (pushes that take turns), scale.c, resources.c (the brain), sim.c (the loop). */
+/* The inside of a simulation: cluster.c (what the input says), trainer.c (workers), network.c (links), leading.c
+ * (the lead's effects, shardd, servers), announce.c (pushes that take turns), control.c (monitor, decisions,
+ * restarts), hung.c (who hangs), scale.c, resources.c (the brain), sim.c (the loop). */
 #ifndef PACELINE_SIM_SIM_INTERNAL_H
 #define PACELINE_SIM_SIM_INTERNAL_H
 
@@ -89,7 +90,7 @@ struct sim_scale {
 /* Of the job; as a job's log has them. */
 struct sim_job {
 	char id[OPTION_ID_MAX], sync[32], solution[DIRS_PATH_MAX];
-	/* workers, servers: so many it has now; places: so many there may be */
+	/* workers, servers, backup: so many it has now; places: so many there may be */
 	uint64_t workers, servers, worker_places, server_places, hosts, samples, batch, shard, epochs, ahead, report, backup;
 	double bytes; /* of all parameters */
 	double every, window_short, window_long, checkpoint;
@@ -280,7 +281,6 @@ struct sim {
 	/* decisions */
 	double decided_at;
 	int has_decided;
-	uint64_t backup;
 	char fails[ERROR_TEXT_MAX]; /* why the last decision was skipped; "": it was not */
 	double restarted; /* the last restart by intention of any node; 0: none */
 	struct sim_result result;
@@ -366,13 +366,12 @@ void resources_log_known(struct sim *s, struct record_out *o); /* sizes, and wha
 int control_ready(struct sim *s, struct error *err);
 void control_report(struct sim *s, struct sim_node *n);
 void control_event(struct sim *s, const struct sim_node *n, const char *kind);
-/* A worker's process starts, so long after the others; `kind` is what the log calls it. */
+/* A worker's process starts so long from now; `kind` is what the log calls it. */
 void control_start(struct sim *s, struct sim_node *n, const char *kind, double after);
 /* It is killed, as it was silent for too long. */
 void control_gives_up(struct sim *s, struct sim_node *n, const char *section, double silent, double limit);
 /* By intention. Returns why it may not be, as a word of the log; NULL: it begins. */
 const char *control_restart(struct sim *s, struct sim_node *n, int force, const char *reason);
-void control_started(struct sim *s, struct sim_node *n, double at); /* a worker's process is begun then */
 void control_series(struct sim *s);
 void control_look(struct sim *s);
 void control_device(struct sim *s, struct sim_node *n);
