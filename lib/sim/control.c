@@ -38,7 +38,7 @@ int control_ready(struct sim *s, struct error *err)
 
 /* ---- to the monitor ---- */
 
-static void to_monitor(struct sim *s, struct record_out *o)
+static void control_to_monitor(struct sim *s, struct record_out *o)
 {
 	struct record r;
 	struct error err;
@@ -54,7 +54,7 @@ static void to_monitor(struct sim *s, struct record_out *o)
 /* is_meant: of a restart: somebody decided on it. */
 static void control_put_event(struct sim *s, const struct sim_node *n, const char *kind, int is_meant)
 {
-	to_monitor(s, RECORD("event", F("role", n->role == NODE_WORKER ? "worker" : "server"),
+	control_to_monitor(s, RECORD("event", F("role", n->role == NODE_WORKER ? "worker" : "server"),
 			     F("id", n->id), F("kind", kind), F("life", (uint64_t)n->life),
 			     is_meant ? F("meant", 1) : F_NONE,
 			     strcmp(kind, "exit") == 0 && n->role == NODE_WORKER ? F("signal", 9) : F_NONE, F_SECONDS("at", SIM_EPOCH + s->now)));
@@ -98,7 +98,7 @@ void control_device(struct sim *s, struct sim_node *n)
 	uint64_t most = d.memory > 0 ? (uint64_t)device_samples((double)d.memory) : NODE_BATCH_MAX;
 	if (!s->job.profile || !(d.speed > 0))
 		return;
-	to_monitor(s, RECORD("device", F("role", "worker"), F("id", (const char *)n->id),
+	control_to_monitor(s, RECORD("device", F("role", "worker"), F("id", (const char *)n->id),
 			     F("type", d.type[0] ? (const char *)d.type : "device"), F_BRIEF("launch", d.launch),
 			     F_BRIEF("speed", d.speed), F("saturation", d.saturation > 0 ? d.saturation : 1),
 			     F("max", most), F_SECONDS("at", SIM_EPOCH + s->now)));
@@ -357,7 +357,7 @@ static void look_on_end(const struct child_end *e, void *arg)
 		snprintf(l->why, sizeof l->why, "%.180s", err.text);
 }
 
-static int ask_outside(struct look *l, struct error *err)
+static int look_ask_outside(struct look *l, struct error *err)
 {
 	struct solver v;
 	struct child_options options = solver_child(&v, l->sim->job.solution, &l->sim->job.options,
@@ -369,17 +369,17 @@ static int ask_outside(struct look *l, struct error *err)
 	return l->why[0] ? error_set(err, ERROR_DATA, NULL, "%s", l->why) : 0;
 }
 
-static int ask_inside(struct look *l, struct error *err)
+static int look_ask_inside(struct look *l, struct error *err)
 {
 	struct solution_options options = l->sim->job.options;
 	solution_options_name(&options, l->sim->job.solution);
 	return solution_decide(l->solution, &l->snapshot, &options, look_add_action, &l->decision, err);
 }
 
-static void decide(struct sim *s, struct look *l)
+static void look_decide(struct sim *s, struct look *l)
 {
 	struct error err = {0};
-	int failed = (l->solution ? ask_inside(l, &err) : ask_outside(l, &err)) != 0 ||
+	int failed = (l->solution ? look_ask_inside(l, &err) : look_ask_outside(l, &err)) != 0 ||
 		     control_carry(s, &l->decision, &err) != 0;
 	if (failed && strcmp(err.text, s->fails) != 0)
 		sim_note(s, "warning", "solution %.200s: %.600s; skipped", s->job.solution, err.text);
@@ -407,7 +407,7 @@ void control_look(struct sim *s)
 		sim_fail(s, &err);
 	look_add_facts(&l);
 	if (!s->failed)
-		decide(s, &l);
+		look_decide(s, &l);
 	snapshot_clear(&l.snapshot);
 	decision_free(&l.decision);
 	free(l.text);
@@ -434,7 +434,7 @@ static void control_starts_again(struct sim *s, struct sim_node *n)
 
 void control_gives_up(struct sim *s, struct sim_node *n, const char *section, double silent, double limit)
 {
-	to_monitor(s, RECORD("event", F("role", "worker"), F("id", (const char *)n->id), F("kind", "hung"),
+	control_to_monitor(s, RECORD("event", F("role", "worker"), F("id", (const char *)n->id), F("kind", "hung"),
 			     F("section", section), F_SECONDS("silent", silent), F_SECONDS("deadline", limit),
 			     F("life", (uint64_t)n->life), F_SECONDS("at", SIM_EPOCH + s->now)));
 	control_event(s, n, "exit");

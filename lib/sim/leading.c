@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int sim_balance(uint64_t iteration, struct balance_member *m, size_t n, void *arg)
+static int leading_balance(uint64_t iteration, struct balance_member *m, size_t n, void *arg)
 {
 	struct sim *s = arg;
 	struct error err;
@@ -42,7 +42,7 @@ int leading_ready(struct sim *s, struct error *err)
 	if (balance_is(s->job.solution)) {
 		if (balance_new(&s->balance, s->job.solution, s->job.batch, 1, err) != 0)
 			return -1;
-		o.balance = sim_balance;
+		o.balance = leading_balance;
 		o.balance_arg = s;
 	}
 	if (leading_queue(s, err) != 0 || gate_new(&s->gate, &o, err) != 0)
@@ -64,24 +64,24 @@ int leading_has_replicas(const struct sim *s)
 
 /* ---- replicas ---- */
 
-static int sum_has_pushed(struct sim *s, const struct order_member *m)
+static int leading_has_pushed(struct sim *s, const struct order_member *m)
 {
 	const struct sim_node *n = sim_find(s, m->worker);
 	return n->generation == m->generation && n->state == SIM_PUSHING;
 }
 
 /* The sum is made when all members have pushed. */
-static void sum_look(struct sim *s)
+static void leading_look_at_sum(struct sim *s)
 {
 	if (s->round == 0 || s->pushed == s->members)
 		return;
-	while (s->pushed < s->members && sum_has_pushed(s, &s->member[s->pushed]))
+	while (s->pushed < s->members && leading_has_pushed(s, &s->member[s->pushed]))
 		s->pushed++;
 	if (s->pushed == s->members)
 		sim_plan_as(s, network_sum(s) + s->cost.sum, EVENT_SUMMED, (uint32_t)s->round, 0);
 }
 
-static void sum_open(struct sim *s, const struct gate_effect *e)
+static void leading_open_sum(struct sim *s, const struct gate_effect *e)
 {
 	if (GROW(s->member, s->member_room, e->members) != 0) {
 		sim_fail_memory(s);
@@ -91,7 +91,7 @@ static void sum_open(struct sim *s, const struct gate_effect *e)
 	s->members = e->members;
 	s->round = e->round;
 	s->pushed = 0;
-	sum_look(s);
+	leading_look_at_sum(s);
 }
 
 void leading_summed(struct sim *s, uint32_t round)
@@ -117,7 +117,7 @@ void leading_busy(struct sim *s, struct sim_node *n, double seconds)
 	s->served_at = fmax(s->served_at, n->busy_until);
 }
 
-static void apply_one(struct sim *s, struct sim_node *n, const struct gate_effect *e)
+static void leading_apply_one(struct sim *s, struct sim_node *n, const struct gate_effect *e)
 {
 	struct drag drag = cluster_drag(s, n);
 	double part = (double)s->first_servers / (double)s->job.servers;
@@ -130,19 +130,19 @@ static void apply_one(struct sim *s, struct sim_node *n, const struct gate_effec
 		control_report(s, n);
 }
 
-static void apply(struct sim *s, const struct gate_effect *e)
+static void leading_apply(struct sim *s, const struct gate_effect *e)
 {
 	if (e->units == 0)
 		return;
 	for (size_t i = s->workers; i < s->nodes; i++)
-		apply_one(s, &s->node[i], e);
+		leading_apply_one(s, &s->node[i], e);
 	s->result.iterations = e->iteration + e->units;
 	s->result.samples += e->samples;
 }
 
 /* ---- shardd ---- */
 
-static void settle(struct sim *s, const struct gate_effect *e)
+static void leading_settle(struct sim *s, const struct gate_effect *e)
 {
 	if (GROW(s->range, s->range_room, e->lines) != 0) {
 		sim_fail_memory(s);
@@ -191,7 +191,7 @@ void leading_settled(struct sim *s)
 
 /* ---- what the lead wants ---- */
 
-static void answer(struct sim *s, const struct gate_effect *e)
+static void leading_answer(struct sim *s, const struct gate_effect *e)
 {
 	if (e->token > 0)
 		worker_answered(s, &s->node[(e->token - 1) % s->workers], e);
@@ -210,21 +210,21 @@ static void leading_cut(struct sim *s, const struct gate_effect *e)
 	sim_plan(s, s->now + s->cost.save, EVENT_SAVED, NULL);
 }
 
-static void carry_out(struct sim *s, const struct gate_effect *e)
+static void leading_carry_out(struct sim *s, const struct gate_effect *e)
 {
 	struct error err;
 	switch (e->kind) {
 	case GATE_ANSWER:
-		answer(s, e);
+		leading_answer(s, e);
 		break;
 	case GATE_HOLD:
 		gate_held(s->gate, NULL, 0);
 		break;
 	case GATE_SETTLE:
-		settle(s, e);
+		leading_settle(s, e);
 		break;
 	case GATE_APPLY:
-		apply(s, e);
+		leading_apply(s, e);
 		break;
 	case GATE_SAVE:
 	case GATE_CUT:
@@ -235,7 +235,7 @@ static void carry_out(struct sim *s, const struct gate_effect *e)
 		sim_fail(s, &err);
 		break;
 	case GATE_SUM:
-		sum_open(s, e);
+		leading_open_sum(s, e);
 		break;
 	case GATE_DROP:
 	case GATE_THROW:
@@ -257,7 +257,7 @@ static int leading_carry_one(struct sim *s)
 {
 	const struct gate_effect *e = gate_next(s->gate);
 	if (e)
-		carry_out(s, e);
+		leading_carry_out(s, e);
 	return e != NULL;
 }
 
@@ -271,11 +271,11 @@ void leading_obey(struct sim *s)
 	do { /* who may send, or is waited for no longer, may change with each of them, and then what is due */
 		while (!s->failed && (e = gate_next(s->gate))) {
 			leading_fetch(s);
-			carry_out(s, e);
+			leading_carry_out(s, e);
 		}
 		announce_clock(s);
 	} while (s->announce.is_on && !s->failed && leading_carry_one(s));
-	sum_look(s);
+	leading_look_at_sum(s);
 	s->is_obeying = 0;
 	if (gate_failed(s->gate)) {
 		struct error err;

@@ -11,7 +11,7 @@
 #define ASK_AGAIN_SECONDS 1.0 /* who has nothing to do; as worker(1) */
 
 /* A process has a number of its own: the lead may answer one that is dead by then. */
-static struct gate_who who_of(const struct sim *s, const struct sim_node *n)
+static struct gate_who worker_who(const struct sim *s, const struct sim_node *n)
 {
 	uint64_t number = (uint64_t)n->life * s->workers + (uint64_t)(n - s->node) + 1;
 	return (struct gate_who){.worker = n->id, .seat = n->seat, .generation = n->generation, .incarnation = 1,
@@ -25,7 +25,7 @@ static uint64_t worker_batch(const struct sim_node *n)
 	return n->actions.size * n->actions.accum;
 }
 
-static enum queue_result ask(struct sim *s, struct sim_node *n, const char *kind,
+static enum queue_result worker_asks(struct sim *s, struct sim_node *n, const char *kind,
 			     struct queue_change *c)
 {
 	struct error err = {0};
@@ -44,7 +44,7 @@ static void ask_rows(struct sim *s, struct sim_node *n, uint64_t max)
 	struct queue_change c = {.max = max};
 	n->has_asked = 1;
 	n->coming = (struct sim_piece){0};
-	if (ask(s, n, "get", &c) == QUEUE_OK)
+	if (worker_asks(s, n, "get", &c) == QUEUE_OK)
 		n->coming = (struct sim_piece){c.piece.id, c.piece.begin + c.piece.skip, c.piece.take};
 }
 
@@ -67,7 +67,7 @@ static int take_rows(struct sim *s, struct sim_node *n)
 
 /* As a trainer's: it asks when few rows are in hand, for one piece, and takes the answer before its next batch;
  * it waits for it when it lacks rows for this one. Returns how many times it did. */
-static unsigned gather(struct sim *s, struct sim_node *n)
+static unsigned worker_gather(struct sim *s, struct sim_node *n)
 {
 	unsigned waits = 0;
 	uint64_t size = worker_batch(n);
@@ -86,7 +86,7 @@ static unsigned gather(struct sim *s, struct sim_node *n)
 }
 
 /* How many samples the next batch has. */
-static uint64_t batch_rows(const struct sim_node *n)
+static uint64_t worker_batch_rows(const struct sim_node *n)
 {
 	uint64_t size = worker_batch(n), rows = 0;
 	for (size_t i = 0; i < n->helds && i < GATE_RANGES_MAX && rows < size; i++)
@@ -95,7 +95,7 @@ static uint64_t batch_rows(const struct sim_node *n)
 }
 
 /* Takes these from the front; returns how many ranges they are. */
-static size_t take_batch(struct sim_node *n, struct gate_range range[GATE_RANGES_MAX])
+static size_t worker_take_batch(struct sim_node *n, struct gate_range range[GATE_RANGES_MAX])
 {
 	size_t ranges = 0, used = 0;
 	for (uint64_t left = n->batch.samples; left > 0; ranges++) {
@@ -118,7 +118,7 @@ static size_t take_batch(struct sim_node *n, struct gate_range range[GATE_RANGES
 
 /* A worker begins with what it learnt in its earlier life; a new one with what another has learnt
  * (work/speed.h). */
-static void speed_begin(struct sim *s, struct sim_node *n)
+static void worker_speed_begin(struct sim *s, struct sim_node *n)
 {
 	struct predict_config config;
 	struct predictor *own = n->speed, *past = own;
@@ -139,7 +139,7 @@ static void speed_begin(struct sim *s, struct sim_node *n)
 }
 
 /* What it says of its next batch, when this one was at least as large as it was to be. */
-static double speed_foretell(const struct sim *s, struct sim_node *n, const struct drag *drag)
+static double worker_foretells(const struct sim *s, struct sim_node *n, const struct drag *drag)
 {
 	double own = s->cost.sample, cpu = s->job.load && drag->speed > 0 && own > 0
 						   ? fmax(0, 1 - drag->speed * own) : NAN;
@@ -155,7 +155,7 @@ static double speed_foretell(const struct sim *s, struct sim_node *n, const stru
 static void worker_hello(struct sim *s, struct sim_node *n)
 {
 	struct queue_change c = {0};
-	if (ask(s, n, "hello", &c) != QUEUE_OK) {
+	if (worker_asks(s, n, "hello", &c) != QUEUE_OK) {
 		struct error err;
 		error_set(&err, ERROR_SOFTWARE, n->id, "shardd refuses it");
 		sim_fail(s, &err);
@@ -179,7 +179,7 @@ void worker_start(struct sim *s, struct sim_node *n)
 {
 	worker_comes(s, n);
 	worker_hello(s, n);
-	speed_begin(s, n);
+	worker_speed_begin(s, n);
 	n->mark = s->now;
 	n->state = SIM_IDLE;
 	hung_owes(s, n, s->now);
@@ -192,7 +192,7 @@ void worker_start(struct sim *s, struct sim_node *n)
 
 static void worker_join(struct sim *s, struct sim_node *n)
 {
-	struct gate_who who = who_of(s, n);
+	struct gate_who who = worker_who(s, n);
 	char replica[24];
 	n->state = SIM_JOINING;
 	hung_rests(s, n);
@@ -213,7 +213,7 @@ static void worker_join(struct sim *s, struct sim_node *n)
 
 static void worker_leave(struct sim *s, struct sim_node *n)
 {
-	struct gate_who who = who_of(s, n);
+	struct gate_who who = worker_who(s, n);
 	control_report(s, n);
 	n->state = SIM_LEAVING;
 	hung_rests(s, n);
@@ -260,7 +260,7 @@ void worker_asks_again(struct sim *s, struct sim_node *n)
 /* Its answer is there, or it asks shardd again. */
 void worker_next(struct sim *s, struct sim_node *n)
 {
-	unsigned waits = gather(s, n);
+	unsigned waits = worker_gather(s, n);
 	if (s->failed)
 		return;
 	if (n->rows_held == 0 && n->is_member) {
@@ -276,7 +276,7 @@ void worker_next(struct sim *s, struct sim_node *n)
 		return;
 	}
 	n->state = SIM_COMPUTING;
-	n->batch = (struct tally_batch){.samples = batch_rows(n)};
+	n->batch = (struct tally_batch){.samples = worker_batch_rows(n)};
 	if (waits * s->cost.rows > 0)
 		sim_plan(s, s->now + waits * s->cost.rows, EVENT_PULLED, n);
 	else
@@ -337,12 +337,12 @@ static struct gate_push worker_push(struct sim *s, struct sim_node *n)
 /* Its rows go with the announcement, and with the push: one that is dropped gives them back. */
 void worker_announces(struct sim *s, struct sim_node *n)
 {
-	struct gate_who who = who_of(s, n);
+	struct gate_who who = worker_who(s, n);
 	if (!n->announced && !(n->announced = malloc(GATE_RANGES_MAX * sizeof *n->announced))) {
 		sim_fail_memory(s);
 		return;
 	}
-	n->ranges = take_batch(n, n->announced);
+	n->ranges = worker_take_batch(n, n->announced);
 	n->sequence++;
 	n->group = 0;
 	n->pushed_at = s->now;
@@ -364,16 +364,16 @@ void worker_sent(struct sim *s, struct sim_node *n, double end)
 
 void worker_pushed(struct sim *s, struct sim_node *n)
 {
-	struct gate_who who = who_of(s, n);
+	struct gate_who who = worker_who(s, n);
 	struct gate_range range[GATE_RANGES_MAX];
 	struct drag drag = cluster_drag(s, n);
 	struct gate_push push = worker_push(s, n);
 	if (!s->announce.is_on) {
 		push.sequence = ++n->sequence;
-		push.ranges = take_batch(n, range);
+		push.ranges = worker_take_batch(n, range);
 		push.range = range;
 	}
-	push.speed = speed_foretell(s, n, &drag);
+	push.speed = worker_foretells(s, n, &drag);
 	push.most = drag.memory > 0 ? (uint64_t)device_samples((double)drag.memory) : 0;
 	n->state = SIM_PUSHING;
 	hung_rests(s, n);
@@ -384,7 +384,7 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 }
 
 /* What was measured so far was about another size. */
-static void obey(struct sim *s, struct sim_node *n, const char *actions)
+static void worker_obeys(struct sim *s, struct sim_node *n, const char *actions)
 {
 	struct record_walk walk = record_walk(actions, strlen(actions));
 	struct record r;
@@ -396,7 +396,7 @@ static void obey(struct sim *s, struct sim_node *n, const char *actions)
 	actions_obey(&n->actions, n->iteration);
 }
 
-static void refused(struct sim *s, struct sim_node *n)
+static void worker_refused(struct sim *s, struct sim_node *n)
 {
 	worker_hello(s, n); /* starts over, as a real one */
 	n->mark = s->now;
@@ -408,10 +408,10 @@ static void refused(struct sim *s, struct sim_node *n)
 /* The lead's answer is on its way; it is there after `message`. */
 void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e)
 {
-	if (e->token != who_of(s, n).token || n->state == SIM_OFF)
+	if (e->token != worker_who(s, n).token || n->state == SIM_OFF)
 		return;
 	if (!e->ok && n->state != SIM_LEAVING) {
-		refused(s, n);
+		worker_refused(s, n);
 		return;
 	}
 	if (n->state == SIM_ASKING && strncmp(e->fields, "granted=1", 9) == 0) {
@@ -438,7 +438,7 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 		n->ready_at = s->now;
 	n->is_member = 1;
 	if (e->actions)
-		obey(s, n, e->actions);
+		worker_obeys(s, n, e->actions);
 	n->mark = there;
 	n->state = SIM_IDLE;
 	sim_plan(s, there, EVENT_NEXT, n);
@@ -448,14 +448,14 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 void worker_dies(struct sim *s, struct sim_node *n)
 {
 	struct queue_change c = {0};
-	uint64_t connection = who_of(s, n).connection;
+	uint64_t connection = worker_who(s, n).connection;
 	n->life++;
 	n->state = SIM_OFF;
 	n->is_stopped = n->is_due = 0;
 	n->late = 0;
 	n->is_member = 0;
 	n->owes = -1;
-	ask(s, n, "fail", &c);
+	worker_asks(s, n, "fail", &c);
 	gate_closed(s->gate, connection);
 	leading_obey(s);
 	worker_serve(s);
@@ -475,7 +475,7 @@ void worker_leaves_job(struct sim *s, struct sim_node *n)
 /* ---- it stands still ---- */
 
 /* Work of its own, not an answer that it waits for. */
-static int is_work(enum event_kind kind)
+static int worker_is_work(enum event_kind kind)
 {
 	return kind == EVENT_START || kind == EVENT_COMPUTED || kind == EVENT_ANNOUNCED || kind == EVENT_PUSHED;
 }
@@ -496,7 +496,7 @@ void worker_goes_on(struct sim *s, struct sim_node *n)
 		return;
 	n->is_stopped = 0;
 	n->late += n->state == SIM_COMPUTING || n->state == SIM_STARTING ? stood : 0;
-	if (n->is_due && (!is_work(n->due.kind) || !worker_is_held_up(s, n, &n->due)))
+	if (n->is_due && (!worker_is_work(n->due.kind) || !worker_is_held_up(s, n, &n->due)))
 		sim_plan(s, s->now, n->due.kind, n);
 	n->is_due = 0;
 }
@@ -508,7 +508,7 @@ int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e)
 		n->due = *e;
 		return 1;
 	}
-	double late = is_work(e->kind) ? n->late : 0;
+	double late = worker_is_work(e->kind) ? n->late : 0;
 	n->late = 0;
 	if (!(late > 0))
 		return 0;
