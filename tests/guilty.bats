@@ -243,7 +243,7 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 	[ "$(grep -c '^trainctl:   ValueError: row 17 has no label' first.err)" -eq 1 ]
 	grep -q '^trainctl: w2: signal 11 (Segmentation fault): in crashes (at.py:4); starts again' first.err
 	grep -q 'w0 has given no sign of life .* killed; it was .* in until (ranks.py:[0-9]*); in the sum of iteration [0-9]* w[12], w[12] waited for it' first.err
-	[ "$(grep -c 'trainctl: iteration [0-9]*: w2: float 240 of its gradient is nan; its log may name the parameter' first.err)" -ge 1 ]
+	[ "$(grep -c 'trainctl: iteration [0-9]*: w2: float 245 of its gradient is nan; its log may name the parameter' first.err)" -ge 1 ]
 	[ "$(grep -l 'paceline: iteration [0-9]*: float 240 of the gradient is nan in this rank' run/state/logs/w?.log)" = run/state/logs/w2.log ]
 	[ "$(hung w0) $(hung w1) $(hung w2)" = "1 0 0" ]
 	trainctl report --text --state-dir run/state | tr -s ' \n' ' ' >told

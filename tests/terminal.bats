@@ -344,11 +344,11 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 	wait_for "lines | grep -q '^w1: sum '"
 	rm hold.w0
 	wait_for "lines | sed -n '/^w1: sum/,\$p' | grep -q '^w0: sum '"
+	lines | sed -n 's/^w[01]: sum \([0-9]*\) .*/\1/p' | sort -nu >shown
+	cmp shown <(seq 1 "$(tail -n 1 shown)")
 	kill -9 "$(pid_of w0)" "$(pid_of w1)"
 	wait_for "lines | grep -q '^w2: sum '"
 	touch enough
 	wait $terminal
 	[ "$(cat status)" -eq 0 ]
-	lines | sed -n 's/^w[012]: sum \([0-9]*\) .*/\1/p' | sort -nu >shown
-	cmp shown <(seq 1 "$(tail -n 1 shown)")
 }

@@ -429,7 +429,7 @@ advised() { # JOB-FIELDS RECORD...
 series role=worker id=w999999 size=1 samples=200 batches=19 time-sum=2 last=1000000002 at=1000000002' \
 		'scaled workers=999999 servers=2 from-workers=4 seconds=1 at=1000000002'; do
 		{ cat whole; echo "$more"; } >state/job.log
-		run -69 bash -c 'ulimit -v 1000000; exec trainctl advise --state-dir state'
+		run -69 bash -c 'grep -q __asan_init "$(command -v trainctl)" || ulimit -v 1000000; exec trainctl advise --state-dir state'
 		[[ $output == *"this job can't be simulated: the log "*999999* ]]
 	done
 	# Of another job, and of none.

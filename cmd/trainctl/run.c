@@ -62,7 +62,8 @@ static void run_say(enum log_level level, const char *text, void *arg)
 
 struct printed {
 	char id[OPTION_ID_MAX];
-	off_t at; /* so much of its log was shown, or need not be */
+	off_t at;   /* so much of its log was shown, or need not be */
+	off_t size; /* of its log, when this was looked at last */
 };
 
 static struct {
@@ -78,13 +79,12 @@ static void printed_path(const char *id, char path[DIRS_PATH_MAX])
 	dirs_state(printed.dirs, name, path);
 }
 
-/* All that is there now need not be shown. */
-static void printed_skip(struct printed *p)
+static void printed_measure(struct printed *p)
 {
 	char path[DIRS_PATH_MAX];
 	struct stat st;
 	printed_path(p->id, path);
-	p->at = stat(path, &st) == 0 ? st.st_size : 0;
+	p->size = stat(path, &st) == 0 ? st.st_size : 0;
 }
 
 /* Its number; that of the one which is shown, for lack of memory. */
@@ -97,7 +97,8 @@ static size_t printed_find(const char *id)
 		return printed.shown;
 	struct printed *p = &printed.log[printed.count];
 	snprintf(p->id, sizeof p->id, "%s", id);
-	printed_skip(p);
+	printed_measure(p);
+	p->at = p->size; /* of an earlier run, or shown of another rank */
 	return printed.count++;
 }
 
@@ -167,9 +168,12 @@ static void printed_on_tick(const struct run_row *row)
 	if (printed.count == 0 || !row->first[0])
 		return;
 	if (row->second[0]) {
-		size_t known = printed.count, next = printed_find(row->second);
-		if (has_shown && next < known && next != printed.shown)
-			printed_skip(&printed.log[next]);
+		struct printed *next = &printed.log[printed_find(row->second)];
+		if (has_shown && next != &printed.log[printed.shown]) {
+			/* What it had printed a tick ago: it may be a line ahead of the first. */
+			next->at = next->size;
+			printed_measure(next);
+		}
 	}
 	printed.shown = printed_find(row->first);
 }

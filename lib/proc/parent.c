@@ -296,12 +296,14 @@ static void limit(struct spec *spec)
 }
 
 /* The process before may have been killed in the middle of a line. */
-static void parent_end_line(int log)
+static void parent_end_line(const char *path, int log)
 {
 	char last;
-	off_t size = lseek(log, 0, SEEK_END);
-	if (size > 0 && pread(log, &last, 1, size - 1) == 1 && last != '\n')
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* log may be one that can only be written to */
+	if (fd >= 0 && lseek(fd, -1, SEEK_END) >= 0 && read(fd, &last, 1) == 1 && last != '\n')
 		dprintf(log, "\n");
+	if (fd >= 0)
+		close(fd);
 }
 
 /* Gives the node its own session, without a terminal or the supervisor's group, and its output to
@@ -320,9 +322,9 @@ static int settle_in(const struct spec *spec)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	int log = open(spec->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	int log = open(spec->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (log >= 0)
-		parent_end_line(log);
+		parent_end_line(spec->log, log);
 	if (null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
 		return -1;
 	if (null > LOCK_FD)

@@ -1522,7 +1522,7 @@ def _tell_bad(batch: Batch, what: str, value: Any) -> None:
              (batch.iteration, what, float(value)))
 
 
-_WORDS = 5  # floats that come first, see _Summed._put_words()
+_WORDS = 5  # floats that come first, see _Summed._put_words(): the kit counts them, too, where it names a float
 
 
 class _Summed:
