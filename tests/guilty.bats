@@ -127,19 +127,21 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 	grep -q 'is one of several trainers that stand still, and it is not known' first.err
 }
 
-@test "a trainer that is stopped is found in seconds, behind its shell too, and HUNG=never leaves it" {
+@test "a trainer that is stopped is found in seconds, behind its shell and while it starts, too, and HUNG=never leaves it" {
 	ranks_job <<-'P'
 		import signal
 		if batch.iteration == 4 and rank == 2 and once("stops"):
 		    os.kill(os.getpid(), signal.SIGSTOP)
 	P
 	sed -i "s|exec python3 ranks.py|python3 ranks.py; exit \$?|" job.env
+	sed -i 's/^for batch/if rank == 1 and once("starts"): os.kill(os.getpid(), 19)\n&/' ranks.py
 	begin first
 	ended "$SUPERVISOR"
 	[ "$status" -eq 0 ]
 	exact first.out
+	grep -q 'w1 has given no sign of life for .* (section start, at most 10 s by HUNG): killed; it was T (stopped)' first.err
 	grep -q 'w2 has given no sign of life for .* (section batch, at most 10 s by HUNG): killed; it was T (stopped)' first.err
-	[ "$(grep -c "no sign of life" first.err)" -eq 1 ]
+	[ "$(grep -c "no sign of life" first.err)" -eq 2 ]
 	rm -rf run stops
 	begin never --set HUNG=never
 	wait_for '[ -e stops ]'

@@ -352,3 +352,24 @@ go_well() {
 	wait_for '[ "$(logged "^event role=worker id=w1 kind=hung ")" = 1 ]'
 	go_well 5
 }
+
+@test "ranks: one that starts has no rows; if it is stopped then, or its agent is, it is killed long before a start may end" {
+	local how
+	for how in trainer_of pid_of; do
+		rm -rf run counts
+		ranks_job WORKERS=2 EPOCHS=40 HUNG=batch:3 "TRAINER='cd $T/counts && while [ -e hold.\$PACELINE_ID ]; do sleep 0.05; done; exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.03'"
+		touch counts/hold.w1
+		begin first
+		wait_for 'came_to 300 && [ -n "$(trainer_of w1)" ]'
+		run -0 ask run/shardd.sock "who worker=w1"
+		[[ $output != *shard* ]]
+		kill -STOP "$($how w1)"
+		wait_for '[ "$(logged "^event role=worker id=w1 kind=hung section=start .* state=T%20(stopped) ")" = 1 ]'
+		rm counts/hold.w1
+		wait_for 'members 2'
+		touch counts/enough
+		wait $SUPERVISOR
+		went_back 0
+		cmp counts/w0.counts counts/w1.counts
+	done
+}

@@ -100,11 +100,11 @@ static int take_pieces(struct agent *a, struct error *err)
 }
 
 /* Requests more when less than a whole batch is in hand, or less than half of the most that may be
- * held. */
+ * held; nothing while the trainer starts, which may take long: others would wait for these rows. */
 static int ask_pieces(struct agent *a, struct error *err)
 {
 	uint64_t size = agent_batch_size(a), most = size * a->options.ahead, held = a->stock.rows;
-	if (a->is_enough || a->stop_at > 0 || a->place == PLACE_NONE || a->dry == WORK_END ||
+	if (!a->spoke || a->is_enough || a->stop_at > 0 || a->place == PLACE_NONE || a->dry == WORK_END ||
 	    shards_asked(a->shards) || (held >= size && held * 2 > most))
 		return WORK_OK;
 	double began = clock_mono();

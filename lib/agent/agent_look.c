@@ -29,7 +29,7 @@ void agent_look_turn(struct agent *a)
 
 static int is_its_turn(const struct agent *a)
 {
-	return a->word == WORD_NONE && a->command.pid > 0 && !a->command.ended;
+	return a->word == WORD_NONE && a->command.pid > 0 && !a->command.ended && !a->finished;
 }
 
 /* It waits in a sum, for the others, or for what adds it up. */
@@ -102,12 +102,10 @@ int agent_look(struct agent *a, struct error *err)
 		       l->seen.pauses == l->told.pauses &&
 		       strcmp(l->seen.state, l->told.state) == 0;
 	if (!is_known && !l->is_asked && a->lead.call && a->phase != PHASE_OUT &&
-	    a->phase != PHASE_JOINING && a->asked.count + 3 < CONVERSATION_OPEN_MAX)
+	    a->phase != PHASE_JOINING && a->phase != PHASE_ENDED &&
+	    a->asked.count + 3 < CONVERSATION_OPEN_MAX)
 		agent_look_say(a, err, &result);
-	if (result == WORK_OK || a->phase != PHASE_ENDED)
-		return result;
-	conversation_close(&a->lead); /* it has gone, and is not needed */
-	return WORK_OK;
+	return result;
 }
 
 void agent_look_forget(struct agent *a)

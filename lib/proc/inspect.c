@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -165,6 +166,15 @@ static int by_group(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
+/* The group of its parent. */
+static pid_t inspect_from(pid_t pid)
+{
+	char text[FS_PROC_MAX];
+	const char *at = fs_stat_fields(fs_read_proc(text, "/proc/%ld/stat", (long)pid));
+	pid_t parent = at && at[0] ? (pid_t)strtol(at + 1, NULL, 10) : 0;
+	return parent > 0 ? getpgid(parent) : 0;
+}
+
 /* Without memory it takes the processes that fit: the leaders are examined in any case. */
 void inspect_groups_read(struct inspect_groups *g)
 {
@@ -172,8 +182,9 @@ void inspect_groups_read(struct inspect_groups *g)
 	g->is_read = 1;
 	for (struct dirent *e; d && (e = readdir(d));) {
 		pid_t pid = inspect_number_of(e), group = pid > 0 ? getpgid(pid) : -1;
-		if (group > 0 && pid != group && GROW(g->item, g->room, g->count + 1) == 0)
-			g->item[g->count++] = (struct inspect_member){group, pid};
+		if (group > 0 && GROW(g->item, g->room, g->count + 1) == 0)
+			g->item[g->count++] = (struct inspect_member){
+				group, pid, pid == group ? inspect_from(pid) : 0};
 	}
 	if (d)
 		closedir(d);
@@ -187,10 +198,8 @@ void inspect_groups_free(struct inspect_groups *g)
 	*g = (struct inspect_groups){0};
 }
 
-void inspect_motion(struct inspect_motion *m, const struct inspect_groups *groups, pid_t leader,
-		    double seconds)
+static void add_group(const struct inspect_groups *groups, pid_t leader, struct moves *out)
 {
-	struct moves now = {0};
 	size_t low = 0, high = groups->count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -199,14 +208,33 @@ void inspect_motion(struct inspect_motion *m, const struct inspect_groups *group
 		else
 			high = middle;
 	}
-	add_process(leader, &now);
-	for (; low < groups->count && groups->item[low].group == leader && now.processes < PROCESSES_MAX;
+	add_process(leader, out);
+	for (; low < groups->count && groups->item[low].group == leader && out->processes < PROCESSES_MAX;
 	     low++)
-		add_process(groups->item[low].pid, &now);
-	int moves = now.processes == 0 || now.busy || now.work != m->work;
-	m->still = moves ? 0 : m->still + seconds;
-	m->stopped = now.stopped > 0 && !moves ? m->stopped + seconds : 0;
-	m->work = now.work;
+		if (groups->item[low].pid != leader)
+			add_process(groups->item[low].pid, out);
+}
+
+static void part_look(struct inspect_part *p, const struct moves *now, double seconds)
+{
+	int moves = now->processes == 0 || now->busy || now->work != p->work;
+	p->still = moves ? 0 : p->still + seconds;
+	p->stopped = now->stopped > 0 && !moves ? p->stopped + seconds : 0;
+	p->work = now->work;
+}
+
+void inspect_motion(struct inspect_motion *m, const struct inspect_groups *groups, pid_t leader,
+		    double seconds)
+{
+	struct moves own = {0}, started = {0};
+	add_group(groups, leader, &own);
+	for (size_t i = 0; i < groups->count; i++)
+		if (groups->item[i].from == leader)
+			add_group(groups, groups->item[i].group, &started);
+	part_look(&m->own, &own, seconds);
+	part_look(&m->started, &started, seconds);
+	m->still = started.processes == 0 ? m->own.still : fmin(m->own.still, m->started.still);
+	m->stopped = fmax(m->own.stopped, m->started.stopped);
 }
 
 #define NAME_MAX_BYTES 16 /* of a process, with its NUL */

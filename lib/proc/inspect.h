@@ -24,18 +24,23 @@ void inspect_worst(pid_t leader, char *state, size_t state_max, char *wchan, siz
 void inspect_group(FILE *out, const char *prefix, pid_t leader);
 
 /* For how long a process group has not moved: its processes used no processor time and had no page
- * faults, and none of their threads runs, wants to, or waits for a disk.  Zeros: nothing is known yet. */
+ * faults, and none of their threads runs, wants to, or waits for a disk.  What it has started in a
+ * group of its own (an agent its trainer) counts by itself: the agent may move beside it.  Zeros: nothing is
+ * known yet. */
 struct inspect_motion {
-	double still;   /* seconds, as far as is known */
-	double stopped; /* seconds in which one was stopped (SIGSTOP, a debugger) and none moved */
-	uint64_t work;  /* what they had used at the last look */
+	double still;   /* seconds in which neither moved, as far as is known */
+	double stopped; /* seconds in which one was stopped (SIGSTOP, a debugger) and none of its group moved */
+	struct inspect_part {
+		double still, stopped;
+		uint64_t work; /* what they had used at the last look */
+	} own, started;
 };
 
 /* All processes, by their group: read once for all groups that are looked at together. Zeros: not
  * read. */
 struct inspect_groups {
 	struct inspect_member {
-		pid_t group, pid;
+		pid_t group, pid, from; /* from: the group of its parent, if it leads one; else 0 */
 	} *item;
 	size_t count, room;
 	int is_read;

@@ -279,10 +279,15 @@ static void look_last(const struct sup_node *n, struct sup_process *p, struct su
 	if (pid > 0 && !n->place.launcher->is_far)
 		inspect_process(pid, silence->state, sizeof silence->state, silence->wchan,
 				sizeof silence->wchan);
-	if (!is_trainer(n) || !seen->state[0] || silence->state[0] == 'T')
+	if (!is_trainer(n) || silence->state[0] == 'T')
 		return;
-	memcpy(silence->state, seen->state, sizeof silence->state);
-	memcpy(silence->wchan, seen->wchan, sizeof silence->wchan);
+	if (seen->state[0]) {
+		memcpy(silence->state, seen->state, sizeof silence->state);
+		memcpy(silence->wchan, seen->wchan, sizeof silence->wchan);
+	} else if (n->watch.motion.stopped > 0) { /* its agent is not */
+		snprintf(silence->state, sizeof silence->state, "T (stopped)");
+		silence->wchan[0] = '\0';
+	}
 }
 
 static void look_who_waits(const struct sup_node *n, struct sup_silence *silence)
@@ -466,12 +471,12 @@ static void watchdog_look_at(struct sup_node *n, struct sup_process *p, struct i
 }
 
 /* A look at all processes is expensive: none is made if one file says that the node is not
- * stopped. */
+ * stopped, where the node is one process. */
 static int may_be_stopped(struct sup_node *n, struct sup_process *p)
 {
 	char state[64], wchan[64];
 	const char *front = n->role->template ? n->role->template(n->sup->job) : "";
-	if (n->place.launcher->is_far || (front && front[0]))
+	if (n->place.launcher->is_far || (front && front[0]) || n->role->foreign)
 		return 1;
 	inspect_process(sup_process_pid(p), state, sizeof state, wchan, sizeof wchan);
 	return state[0] == 'T' || state[0] == 't';

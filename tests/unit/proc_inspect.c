@@ -92,6 +92,29 @@ static void one_that_is_stopped_is_told(void **state)
 	end(pid);
 }
 
+/* As an agent, which looks at its trainer now and then. */
+static void what_it_has_started_in_another_group_counts_by_itself(void **state)
+{
+	(void)state;
+	pid_t pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setpgid(0, 0);
+		if (child(STOPS, 0) > 0)
+			for (volatile unsigned i = 0;; i++)
+				;
+	}
+	setpgid(pid, pid);
+	struct inspect_motion m = {0};
+	for (int i = 0; i < 2000 && m.stopped < 5; i++) {
+		look(&m, pid, 1);
+		rest();
+	}
+	assert_true(m.stopped >= 5);
+	assert_true(m.still == 0);
+	end(pid);
+}
+
 static void one_that_computes_moves_and_its_group_with_it(void **state)
 {
 	(void)state;
@@ -130,6 +153,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_that_sleeps_is_still),
 		cmocka_unit_test(one_that_is_stopped_is_told),
+		cmocka_unit_test(what_it_has_started_in_another_group_counts_by_itself),
 		cmocka_unit_test(one_that_computes_moves_and_its_group_with_it),
 		cmocka_unit_test(a_name_says_it_to_others),
 	};
