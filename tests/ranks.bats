@@ -337,6 +337,15 @@ go_well() {
 	done
 }
 
+@test "ranks: one whose parent is killed ends well behind its loop, which nobody sees: nothing runs again" {
+	held_job finishing behind
+	wait_for 'grep -q "^over$" run/state/logs/w0.log'
+	kill -9 "$(record_pids run/state/nodes/w0.0 | cut -d " " -f 1)"
+	wait_for '[ "$(logged "^orphan .*w0 goes on without its parent")" = 1 ]'
+	go_well 0
+	went_back 0
+}
+
 @test "ranks: one that is to save and does not come back from its last validation is killed by HUNG" {
 	held_job last-cut linger HUNG=checkpoint:2
 	rm counts/linger.w[12]

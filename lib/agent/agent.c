@@ -426,7 +426,9 @@ int agent_run(struct agent *a, struct node_end *end, struct error *err)
 	if (a->lead.call && a->phase != PHASE_OUT && a->phase != PHASE_ENDED)
 		conversation_close(&a->lead); /* leaves */
 	end_trainer(a);
-	shards_bye(a->shards);
+	/* Behind its loop only a trainer that has ended well says so: nobody may have seen how we end. */
+	if (a->phase != PHASE_ENDED || result == WORK_END)
+		shards_bye(a->shards);
 	command_close(&a->command);
 	agent_report(a);
 	meter_report(a->meter);

@@ -49,6 +49,7 @@ struct sup_node {
 	int stop_signal;
 	struct event *timer;
 	struct node_end end;
+	int end_unsure; /* phase: all was trained, and nobody saw its end */
 	char said[SAID_MAX]; /* a trainer, the lead: what it printed about its end; "": nothing */
 	double ready_at;              /* clock_mono(); 0: this process is not ready yet */
 	double member_at;             /* clock_mono(): asked then, the lead said that it is a member */

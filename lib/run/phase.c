@@ -506,16 +506,10 @@ static void tell_finish(struct supervisor *s)
 		sup_stop_all(s, sup_trainers(s), 0);
 }
 
-/* What a trainer does after all is trained (it may write its model) is its own business. If it
- * fails, the exit status says so, and the checkpoint does not change. */
-void sup_finish_ended(struct sup_node *n)
+static void finish_failed(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
 	char text[128];
-	if (s->phases.now != PHASE_FINISHING || !s->phases.told_to_leave || s->phases.interrupted ||
-	    !sup_goes_back(n) || n->role->goes_back ||
-	    (n->end.seen && !n->end.signal && n->end.status == 0))
-		return; /* a server's death is mended by a rollback, also now */
 	end_text(&n->end, text, sizeof text);
 	int again = sup_node_class(n, &n->end) != END_UNRETRYABLE &&
 		    s->phases.late_tries + 1 < TRAINERS_TRIES;
@@ -526,6 +520,49 @@ void sup_finish_ended(struct sup_node *n)
 	s->phases.late_again |= again;
 	if (s->phases.late_status == 0)
 		s->phases.late_status = end_status(&n->end);
+}
+
+/* What a trainer does after all is trained (it may write its model) is its own business. If it
+ * fails, the exit status says so, and the checkpoint does not change. */
+void sup_finish_ended(struct sup_node *n)
+{
+	struct supervisor *s = n->sup;
+	if (s->phases.now != PHASE_FINISHING || !s->phases.told_to_leave || s->phases.interrupted ||
+	    !sup_goes_back(n) || n->role->goes_back)
+		return; /* a server's death is mended by a rollback, also now */
+	n->end_unsure = !n->end.seen;
+	if (n->end.seen && (n->end.signal || n->end.status != 0))
+		finish_failed(n);
+}
+
+static void finish_on_who(const struct record *r, void *owner)
+{
+	struct sup_node *n = owner;
+	uint64_t generation;
+	sup_kick(n->sup);
+	if (n->sup->phases.now != PHASE_FINISHING || !n->end_unsure || !r || !sup_answer_ok(r) ||
+	    record_u64(r, "generation", 0, UINT64_MAX, &generation, NULL) != 0)
+		return;
+	n->end_unsure = 0;
+	if (generation > 0)
+		finish_failed(n);
+	else
+		n->end = (struct node_end){.seen = 1};
+}
+
+/* Of trainers whose end nobody saw shardd knows whether they ended well: then their agents have said bye.
+ * 0: it has not answered yet. */
+static int finish_is_sure(struct supervisor *s)
+{
+	int sure = 1;
+	EACH_OF (n, s, sup_trainers(s)) {
+		if (!n->end_unsure)
+			continue;
+		sure = 0;
+		sup_ask(&n->fence.question, &sup_shardd(s)->link, RECORD("who", F("worker", n->id)),
+			NULL, finish_on_who, n);
+	}
+	return sure;
 }
 
 int sup_enough_take(struct supervisor *s, const struct record *r, struct error *err)
@@ -556,13 +593,14 @@ static void step_finishing(struct supervisor *s)
 		tell_finish(s);
 	if (!s->progress.last.known)
 		sup_ask_last(s);
-	if (sup_off(s, sup_trainers(s)) && s->phases.late_again && !s->phases.interrupted) {
+	int off = sup_off(s, sup_trainers(s)) && (s->phases.interrupted || finish_is_sure(s));
+	if (off && s->phases.late_again && !s->phases.interrupted) {
 		s->phases.late_again = s->phases.late_status = 0;
 		s->phases.late_tries++;
 		sup_rollback_begin(s, "a trainer failed in what follows its loop");
 		return;
 	}
-	if (sup_off(s, sup_trainers(s)) && s->progress.last.known) {
+	if (off && s->progress.last.known) {
 		if (!sup_lead(s) && s->progress.last.held[0])
 			sup_note(s, "held",
 				 "shards %s are held: their commands kept failing, and they are not done; "
