@@ -32,6 +32,9 @@ four() {
 	[ "$(four 'sync=allreduce hosts=2' 'cost sum=0.05' | field jct)" = 15.000000 ]
 	# Three checkpoints, each in the middle of a batch, whose other half needs no server.
 	[ "$(four 'sync=bsp checkpoint=3.05' 'cost save=0.5' | field jct)" = 11.350000 ]
+	# The next is due so long after one is written.
+	[ "$(four 'sync=bsp checkpoint=1.03' 'cost save=0.5' | trainsim | sed -n 's/^checkpoint .* at=1000000//p' | head -n 3 | paste -sd' ')" = \
+		'001.030000 002.560000 004.090000' ]
 	[ "$(four sync=bsp | field jct --until 0.05)" = 0.000000 ] # nothing was committed
 	[ "$(four sync=bsp 'persistent nodes=w1 sleep=0.2 intensity=1' | field jct)" = 30.000000 ]
 }

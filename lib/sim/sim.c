@@ -207,11 +207,11 @@ static void sim_handle(struct sim *s, const struct event *e)
 	case EVENT_SAVE:
 		gate_cut(s->gate, SIM_NODES_MAX + 1);
 		leading_obey(s);
-		sim_plan(s, s->now + s->job.checkpoint, EVENT_SAVE, NULL);
 		return;
-	case EVENT_SAVED:
+	case EVENT_SAVED: /* the next one is due so long after it */
 		gate_cut_over(s->gate);
 		leading_obey(s);
+		sim_plan(s, s->now + s->job.checkpoint, EVENT_SAVE, NULL);
 		return;
 	case EVENT_START:
 		if (n->role == NODE_SERVER)
