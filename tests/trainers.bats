@@ -558,7 +558,7 @@ whole() {
 	summing_job CHECKPOINT=0.3,memory:$T/memory
 	run_job >out 2>err &
 	local job=$!
-	wait_for '[ -e run/state/checkpoints/000002/MANIFEST ]'
+	wait_for '[ -e run/state/checkpoints/000002/MANIFEST ] && [ -d memory ]'
 	rm -r memory
 	touch memory
 	kill_ranks
