@@ -220,11 +220,11 @@ two_ranks() {
 	queue --epochs 1
 	replica
 	lead
-	rank w0 0.2 --batch 200
+	rank w0 1 --batch 200
 	wait_for 'came 1'
 	kill -9 "$LEAD"
 	wait "$LEAD" || :
-	rank w1 0.2 --batch 200
+	rank w1 1 --batch 200
 	lead --expect 2
 	wait_for 'grep -q "in the middle of a batch" w0.err lead.err'
 	ends_exact 1 w0 w1
