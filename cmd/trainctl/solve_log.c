@@ -12,6 +12,7 @@
 #include "job/brain_filter.h"
 #include "job/solver.h"
 #include "plan/rounds.h"
+#include "plan/want.h"
 #include "proc/child.h"
 #include "record/record.h"
 #include "solve/balance_log.h"
@@ -102,29 +103,19 @@ static int solve_log_begin_round(struct replay *p, const struct record *r, struc
 	return p->asked ? brain_limits_take(&p->limits, r, err) : 0;
 }
 
-/* Its types begin with brain-. */
+/* Its type begins with WANT_TYPES. */
 static int solve_log_add_line(struct replay *p, const struct record *r, struct error *err)
 {
 	static struct record plain; /* large */
 	plain = *r;
-	plain.type += strlen("brain-");
+	plain.type += strlen(WANT_TYPES);
 	return text_add(p, &plain, err);
 }
 
-static void solve_log_print_answer(const char *text, size_t len)
+static void solve_log_print_line(const char *line, size_t len, void *arg)
 {
-	struct record_walk walk = record_walk(text, len);
-	struct record r;
-	int got;
-	while ((got = record_next(&walk, &r, NULL)) != RECORD_END) {
-		char type[80];
-		if (got != RECORD_ONE)
-			continue;
-		snprintf(type, sizeof type, "brain-%.60s", r.type);
-		struct record_out *o = RECORD_BARE(type);
-		record_add_fields(o, &r, NULL);
-		record_print(stdout, o);
-	}
+	(void)arg;
+	fwrite(line, 1, len, stdout);
 }
 
 static int ask_brain(struct replay *p, const char *place, struct error *err)
@@ -145,7 +136,7 @@ static int ask_brain(struct replay *p, const char *place, struct error *err)
 		return error_set(err, ERROR_OS, p->path, "out of memory");
 	}
 	if (brain_ask_once(&words, all, bytes, &text, &len, err) == 0)
-		solve_log_print_answer(text, len);
+		want_lines(text, len, solve_log_print_line, NULL);
 	else {
 		p->failed++;
 		fprintf(stderr, PROGRAM ": %s: brain %s: %s\n", place, p->brain_name, err->text);

@@ -540,11 +540,12 @@ static void finish_on_who(const struct record *r, void *owner)
 	struct sup_node *n = owner;
 	uint64_t generation;
 	sup_kick(n->sup);
-	if (n->sup->phases.now != PHASE_FINISHING || !n->end_unsure || !r || !sup_answer_ok(r) ||
-	    record_u64(r, "generation", 0, UINT64_MAX, &generation, NULL) != 0)
+	if (n->sup->phases.now != PHASE_FINISHING || !n->end_unsure || !r)
 		return;
 	n->end_unsure = 0;
-	if (generation > 0)
+	/* A worker that shardd does not know has never said a word to it. */
+	if (!sup_answer_ok(r) ||
+	    record_u64(r, "generation", 0, UINT64_MAX, &generation, NULL) != 0 || generation > 0)
 		finish_failed(n);
 	else
 		n->end = (struct node_end){.seen = 1};
