@@ -591,6 +591,12 @@ loading() {
 		    collate_fn = staticmethod(list)
 		    def __iter__(self): return iter(["its own"])
 		    def __len__(self): return -1
+		class Schedule:
+		    optimizer, last = None, 0
+		    def step(self, *given): self.last += 1
+		    def get_last_lr(self): return [self.last]
+		    def state_dict(self): return dict(self.__dict__)
+		    def load_state_dict(self, state): self.__dict__.update(state)
 	END
 }
 
@@ -644,12 +650,6 @@ loading() {
 	loading
 	cat >few.py <<-'END'
 		from loading import *
-		class Schedule:
-		    optimizer, last = None, 0
-		    def step(self, *given): self.last += 1
-		    def get_last_lr(self): return [self.last]
-		    def state_dict(self): return dict(self.__dict__)
-		    def load_state_dict(self, state): self.__dict__.update(state)
 		batch, epoch_of = Schedule(), Schedule()
 		counts, ends = {}, {}
 		loader, before = paceline.Loader(DataLoader(Rows(), 8)), [0]
@@ -1277,12 +1277,6 @@ loss = other(model(torch.ones(4, 1))).mean(); loss.backward(); batch.sum(loss); 
 		from loading import *
 		(a, b), (c, d) = os.pipe(), os.pipe()
 		os.environ.update(PACELINE_IN=str(a), PACELINE_OUT=str(d), PACELINE_SAMPLES="50", PACELINE_EPOCHS="3", PACELINE_BATCH="8")
-		class Schedule:
-		    optimizer, last = None, 0
-		    def step(self, *given): self.last += 1
-		    def get_last_lr(self): return [self.last]
-		    def state_dict(self): return dict(self.__dict__)
-		    def load_state_dict(self, state): self.__dict__.update(state)
 		schedule = Schedule()
 		schedule.last = 21
 		state = paceline._State({"schedule": schedule}).save(".")
