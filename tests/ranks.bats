@@ -12,6 +12,9 @@ ranks_job() {
 		"TRAINER='cd $T/counts && exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.03'" "$@" >job.env
 }
 
+# starts_held: a trainer for ranks_job that begins when there is no file counts/hold.ID.
+starts_held() { printf '%s' "TRAINER='cd $T/counts && while [ -e hold.\$PACELINE_ID ]; do sleep 0.05; done; exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.03'"; }
+
 # node ID ROLE: it is up, and has this role.
 node() { in_status "^node role=$2 id=$1 state=up "; }
 # began ID LIFE: this process of it is a rank that trains.
@@ -267,7 +270,7 @@ solved() {
 }
 
 @test "ranks: one that still starts when it is enough gets the last state, and runs what follows its loop" {
-	ranks_job WORKERS=2 "TRAINER='cd $T/counts && while [ -e hold.\$PACELINE_ID ]; do sleep 0.05; done; exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.03'"
+	ranks_job WORKERS=2 "$(starts_held)"
 	begin first
 	wait_for 'came_to 200'
 	touch counts/hold.w1
@@ -346,6 +349,28 @@ go_well() {
 	went_back 0
 }
 
+@test "ranks: one that was to leave while it started, and is killed behind the others' loops: nothing runs again" {
+	ranks_job WORKERS=2 EPOCHS=40 RESTARTS=shard:never "$(starts_held)"
+	touch counts/behind.w0
+	begin first
+	wait_for 'came_to 300 && began w1 0'
+	touch counts/hold.w1
+	kill -9 "$(trainer_of w1)"
+	wait_for '[ "$(logged "^event role=worker id=w1 kind=restart life=1 ")" = 1 ] && [ -n "$(trainer_of w1)" ]'
+	kill -STOP "$(pid_of w1)"
+	start scale trainctl scale --workers 1 --run-dir "$T/run"
+	wait_for '[ "$(logged "^scale workers=1 ")" = 1 ]'
+	touch counts/enough
+	wait_for 'grep -q "^over$" run/state/logs/w0.log'
+	kill -9 "$(pid_of w1)"
+	wait_for '[ "$(logged "^event role=worker id=w1 kind=exit signal=9 class=retryable life=1 ")" = 1 ]'
+	rm counts/behind.w0
+	wait $SUPERVISOR
+	[ "$(last first.out ended) $(last first.out exit)" = "enough 0" ]
+	went_back 0
+	[ "$(grep -c '^over$' run/state/logs/w0.log)" = 1 ]
+}
+
 @test "ranks: one that is to save and does not come back from its last validation is killed by HUNG" {
 	held_job last-cut linger HUNG=checkpoint:2
 	rm counts/linger.w[12]
@@ -366,7 +391,7 @@ go_well() {
 	local how
 	for how in trainer_of pid_of; do
 		rm -rf run counts
-		ranks_job WORKERS=2 EPOCHS=40 HUNG=batch:3 "TRAINER='cd $T/counts && while [ -e hold.\$PACELINE_ID ]; do sleep 0.05; done; exec python3 $BATS_TEST_DIRNAME/counting-trainer.py 600 0.03'"
+		ranks_job WORKERS=2 EPOCHS=40 HUNG=batch:3 "$(starts_held)"
 		touch counts/hold.w1
 		begin first
 		wait_for 'came_to 300 && [ -n "$(trainer_of w1)" ]'

@@ -530,6 +530,8 @@ void sup_finish_ended(struct sup_node *n)
 	if (s->phases.now != PHASE_FINISHING || !s->phases.told_to_leave || s->phases.interrupted ||
 	    !sup_goes_back(n) || n->role->goes_back)
 		return; /* a server's death is mended by a rollback, also now */
+	if (n->leaving)
+		return; /* a smaller job has no need of it, and nothing that follows the loop was asked of it */
 	n->end_unsure = !n->end.seen;
 	if (n->end.seen && (n->end.signal || n->end.status != 0))
 		finish_failed(n);
