@@ -303,7 +303,7 @@ stopped_job() {
 	[ "$status" -eq 66 ]
 	grep -q 'd.csv: .*No such file' first.err
 	[ "$(field samples <<<"$(tail -n 1 first.out)")" -ge 200 ]
-	grep -q '^checkpoint .*/000002 ' run/state/job.log
+	grep -Eq '^checkpoint .*/000002 .* stall=[0-9.]+ seconds=[0-9.]+ at=' run/state/job.log
 	mv kept.csv d.csv
 	rm drag/*
 	run -0 run_job

@@ -492,6 +492,36 @@ series role=worker id=w999999 size=1 samples=200 batches=19 time-sum=2 last=1000
 	[ "$(trainsim <again | grep -c '^restart ')" = 1 ]
 }
 
+@test "trainctl advise: waiting for rows, and what a checkpoint costs beside its stall" {
+	# Without waiting, 40 s. Workers wait for their rows in turn, so each waits for those of others, too.
+	advised 'servers=2 epochs=4' 'transient p=0.2 on=0.3 every=0.3 sleep=0.1 intensity=1'
+	awk '/^series role=worker/ { for (i = 2; i <= NF; i++) { split($i, f, "="); v[f[1]] = f[2] }
+			sub(/compute-sum=[^ ]*/, "compute-sum=" v["samples"] / 1000) }
+		{ print }' state/job.log >job.log
+	mv job.log state
+	trainctl advise --state-dir state >advice
+	grep -q '^advice job=sim is=job kind=data ' advice
+	plrec where type=advice <advice | plrec tsv of | between 60 62
+	plrec where type=suspect kind=data <advice | plrec tsv saves | between 20 22.5
+	# While one is written, for a second, a batch takes twice as long.
+	local busy=() at w
+	for at in 5 10 15 20 25 30 35; do
+		for w in w0 w1 w2 w3; do busy+=("node id=$w at=$at delay=0.1" "node id=$w at=$((at + 1)) delay=0"); done
+	done
+	advised 'servers=2 epochs=4 checkpoint=5' 'cost save=0.01' "${busy[@]}"
+	awk '{ for (i = 2; i <= NF; i++) if ($i ~ /^at=/) now = substr($i, 4) + 0 }
+		/^checkpoint / { saved = $0; at = now + 1; next }
+		saved && now >= at { sub(/at=.*/, sprintf("seconds=1 at=%.6f", at), saved); print saved; saved = "" }
+		{ print }' state/job.log >job.log
+	mv job.log state
+	echo CHECKPOINT=5 >>state/job.env
+	trainctl advise --state-dir state >advice
+	grep -q '^advice job=sim is=job kind=checkpoints ' advice
+	plrec where type=advice <advice | plrec tsv of | between 43 44
+	plrec where type=suspect kind=checkpoints <advice | plrec tsv saves | between 3.2 3.7
+	plrec where type=option kind=checkpoint what=10 <advice | plrec tsv saves | between 1.4 2
+}
+
 @test "trainctl advise: only training counts, not what lies between two runs, nor what stood still" {
 	advised servers=2 'node id=w2 speed=250'
 	plrec where type=advice <advice | plrec tsv of >whole

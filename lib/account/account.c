@@ -137,6 +137,7 @@ struct account_mark *account_mark(struct account *a, enum account_kind kind)
 				   .node = ACCOUNT_NOBODY,
 				   .size = NAN,
 				   .seconds = NAN,
+				   .written = NAN,
 				   .down = NAN};
 	return m;
 }
@@ -367,8 +368,10 @@ static void take_checkpoint(struct account *a, const struct record *r)
 {
 	struct account_mark *m = account_mark(a, ACCOUNT_CHECKPOINT);
 	a->checkpoints++;
-	if (m)
-		record_real_opt(r, "stall", 0, 1e300, &m->seconds, NULL);
+	if (!m)
+		return;
+	record_real_opt(r, "stall", 0, 1e300, &m->seconds, NULL);
+	record_real_opt(r, "seconds", 0, 1e300, &m->written, NULL);
 }
 
 /* A job that goes on does so from its last checkpoint: nothing has failed. */

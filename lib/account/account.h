@@ -103,6 +103,7 @@ struct account_mark {
 	char *reason;   /* NULL: none */
 	double size;    /* samples of a batch that it sets; NAN: none. Of all accumulation steps. */
 	double seconds; /* of a restart: until ready; of a checkpoint: the stall; STOOD; else NAN */
+	double written; /* of a checkpoint: seconds until it was; NAN: not known */
 	double down;    /* of a restart: without a process that serves */
 	int by_standby; /* of a restart: its standby took over, and nobody went back */
 };

@@ -205,6 +205,7 @@ static void checkpoint_succeeded(struct supervisor *s, const struct record *r)
 	}
 	struct record_out *o = RECORD("checkpoint", F("path", s->checkpoint.latest));
 	checkpoint_add_answer(o, r);
+	record_add_seconds(o, "seconds", s->checkpoint.at - s->checkpoint.asked);
 	sup_log(s, o);
 	sup_checkpoint_answer(s, 1);
 	checkpoint_prune(s);
@@ -375,6 +376,7 @@ void sup_checkpoint_make(struct supervisor *s)
 		 (unsigned long long)checkpoint_next_number(s, dir));
 	struct record_out *o = RECORD("cut", F("path", s->checkpoint.making),
 				      checkpoint_base(s) ? F("base", checkpoint_base(s)) : F_NONE);
+	s->checkpoint.asked = clock_mono();
 	s->checkpoint.samples = s->progress.stat.samples_done; /* it will have at least these */
 	sup_ask(&s->checkpoint.cut, &s->links.lead_cut, o, NULL, checkpoint_on_cut, s);
 }

@@ -28,6 +28,7 @@ struct sup_checkpoints {
 	uint64_t samples; /* trained when the one under way was asked for: it has at least these */
 	unsigned failures;  /* in a row */
 	double at, retry_at;   /* clock_mono(): the last one; the next one not before this */
+	double asked;          /* clock_mono(): for the one under way */
 	struct aside *pruning; /* NULL: none are being removed */
 	struct sup_waiters waiters;
 };

@@ -85,8 +85,10 @@ static int what_begin(const struct adviser *v, struct what *w)
 	w->copy.delay = copied(c->delay, c->servers, sizeof *c->delay);
 	w->copy.event = copied(c->event, c->events, sizeof *c->event);
 	w->copy.scale = copied(c->scale, c->scales, sizeof *c->scale);
+	w->copy.saving = copied(c->saving, c->windows, sizeof *c->saving);
 	w->copy.device = c->device ? copied(c->device, c->workers, sizeof *c->device) : NULL;
 	if (!w->copy.speed || !w->copy.rows || !w->copy.delay || !w->copy.event || !w->copy.scale ||
+	    !w->copy.saving ||
 	    (c->device && !w->copy.device)) {
 		copy_free(&w->copy);
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
@@ -126,6 +128,19 @@ static void what_without_rows(struct copy *c)
 			c->speed[i] = 1 / each;
 		c->rows[i] = 0;
 	}
+	c->cost.commit = fmax(c->cost.commit - c->commit_rows, 0);
+}
+
+/* every: seconds; 0: there are none. Batches take longer only while one is written. */
+static void what_with_checkpoints(const struct adviser *v, struct what *w, double every)
+{
+	struct copy *c = &w->copy;
+	double before = v->job->checkpoint_every, kept = before > 0 && every > 0 ? before / every : 0;
+	for (size_t i = 0; i < c->workers; i++)
+		for (size_t k = 0; k < c->windows; k++)
+			if (c->saving[k])
+				c->speed[i * c->windows + k] *= c->slower / (1 + (c->slower - 1) * kept);
+	w->job.checkpoint_every = every;
 }
 
 static int advise_is_named(const char *what, const char *prefix, size_t number)
@@ -200,7 +215,7 @@ static double run_without(const struct adviser *v, enum advise_kind kind, const 
 	if ((kind == ADVISE_RESTARTS) != all_others)
 		c->events = 0;
 	if ((kind == ADVISE_CHECKPOINTS) != all_others)
-		w.job.checkpoint_every = 0;
+		what_with_checkpoints(v, &w, 0);
 	return advise_run(v, &w);
 }
 
@@ -369,7 +384,7 @@ static int advise_option(struct adviser *v, enum advise_kind kind, const char *v
 	else if (kind == ADVISE_BATCH)
 		w.job.batch = (uint64_t)number;
 	else if (kind == ADVISE_CHECKPOINT)
-		w.job.checkpoint_every = number;
+		what_with_checkpoints(v, &w, number);
 	double seconds = advise_run(v, &w);
 	return isnan(seconds) ? 0 : advise_add_one(v, kind, text, seconds, NAN);
 }

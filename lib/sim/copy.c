@@ -19,6 +19,7 @@
 #define CELLS 1e7   /* windows of all workers together, at most */
 #define NODES_MAX 1000000
 #define SAME 0.01   /* a speed that differs by less is the same */
+#define LEAST_OF 10 /* of so many windows, one in which something is least */
 
 /* ---- a job file ---- */
 
@@ -163,41 +164,134 @@ static double copy_edge(const struct copy *c, const struct copy_clock *clock, si
 
 /* ---- costs, of all that was trained ---- */
 
-/* Whether a server that was handed over, or a checkpoint, held up all workers in a window: then they waited for
- * more than the commit. */
+/* What may have held up all workers in a window: then they waited for more than the commit. */
+enum copy_held {
+	HELD_NOT,
+	HELD_SAVING, /* a checkpoint was written */
+	HELD         /* a server was handed over, or the first checkpoint was made */
+};
+
 static void copy_held_up(const struct copy *c, const struct account *a, const struct copy_clock *clock, char *held)
 {
 	for (size_t i = 0; i < a->marks; i++) {
 		const struct account_mark *m = &a->mark[i];
 		int is_server = m->kind == ACCOUNT_RESTART && m->node != ACCOUNT_NOBODY &&
 				account_is_server(&a->node[m->node]);
-		double from = copy_trained(clock, m->at) / c->length;
+		char how = is_server || m->at <= clock->span[0].from ? HELD : HELD_SAVING;
+		double from = copy_trained(clock, m->at - (m->written > 0 ? m->written : 0)) / c->length;
 		double to = copy_trained(clock, m->at + fmax(m->seconds, 0)) / c->length + 1; /* its batch ends */
 		for (double k = floor(fmax(from, 0));
 		     (is_server || m->kind == ACCOUNT_CHECKPOINT) && k <= to && k < (double)c->windows; k++)
-			held[(size_t)k] = 1;
+			held[(size_t)k] = how > held[(size_t)k] ? how : held[(size_t)k];
 	}
 }
 
-/* The least wait for a batch of any worker, over all windows. */
-static double copy_barrier(const struct copy *c, const struct account *a, const struct copy_clock *clock,
-			   struct account_point *did, char *held)
+/* What a value is in the windows next to k in which nothing was held up; NAN: there are none. */
+static double copy_beside(const double *value, const char *held, size_t windows, size_t k)
+{
+	struct means beside = {0};
+	size_t i = k;
+	while (i > 0 && held[i])
+		i--;
+	means_add(&beside, value[i], held[i] == HELD_NOT);
+	for (i = k; i < windows && held[i];)
+		i++;
+	if (i < windows)
+		means_add(&beside, value[i], 1);
+	return means_of(&beside);
+}
+
+/* What a checkpoint costs in waiting. barrier: a batch, in each window. */
+static double copy_waits_for_save(const struct copy *c, const struct account *a, const struct copy_clock *clock,
+				  const double *barrier, const double *batches, const char *held)
+{
+	double waits = 0, saves = 0;
+	for (size_t k = 0; k < c->windows; k++) {
+		double more = held[k] == HELD_SAVING ? barrier[k] - copy_beside(barrier, held, c->windows, k) : NAN;
+		waits += isfinite(more) ? more * batches[k] : 0;
+	}
+	for (size_t i = 0; i < a->marks; i++)
+		saves += a->mark[i].kind == ACCOUNT_CHECKPOINT && a->mark[i].at > clock->span[0].from;
+	return saves > 0 ? waits / saves : 0;
+}
+
+/* How much slower workers are while one is written. */
+static double copy_slower_by_save(const struct copy *c, double *each)
+{
+	double saving = 0, beside = 0;
+	for (size_t i = 0; i < c->workers; i++) {
+		for (size_t k = 0; k < c->windows; k++)
+			each[k] = 1 / c->speed[i * c->windows + k];
+		for (size_t k = 0; k < c->windows; k++) {
+			double other = c->saving[k] == HELD_SAVING ? copy_beside(each, c->saving, c->windows, k) : NAN;
+			saving += isfinite(other) ? each[k] : 0;
+			beside += isfinite(other) ? other : 0;
+		}
+	}
+	return beside > 0 ? fmax(saving / beside, 1) : 1;
+}
+
+/* How much the time of a worker's batches changes from window to window: with, and without, its wait for rows. */
+struct copy_change {
+	double with, without;
+};
+
+static void copy_add_change(struct copy_change *change, const struct account_point *did,
+			    const struct account_point *before)
+{
+	double now = did->time / did->batches, then = before->time / before->batches;
+	double rows = account_rows(did) / did->batches, were = account_rows(before) / before->batches;
+	if (!isfinite(now - then) || !isfinite(rows - were))
+		return;
+	change->with += pow(now - then, 2);
+	change->without += pow((now - rows) - (then - were), 2);
+}
+
+/* Of the barrier: where workers wait for their rows in turn, each waits for those of others, too. It is at least what
+ * it is in the windows in which it is least; of the rest, as much as it changes less without rows. */
+static double copy_rows_of_others(const struct copy_change *change, double barrier, double *sorted, size_t known)
+{
+	if (known == 0 || !(change->with > change->without))
+		return 0;
+	reals_sort(sorted, known);
+	return fmax(barrier - sorted[known / LEAST_OF], 0) * (1 - sqrt(change->without / change->with));
+}
+
+/* The least wait for a batch of any worker, over all windows. each: two numbers for each window. */
+static double copy_barrier(struct copy *c, const struct account *a, const struct copy_clock *clock,
+			   struct account_point *did, double *each)
 {
 	struct means least = {0}, all = {0};
-	copy_held_up(c, a, clock, held);
+	struct copy_change change = {0};
+	struct account_point *before = did + a->nodes;
+	double *barrier = each, *batches = each + c->windows;
+	copy_held_up(c, a, clock, c->saving);
 	for (size_t k = 0; k < c->windows; k++) {
-		double from = copy_edge(c, clock, k), to = copy_edge(c, clock, k + 1), batches = 0;
+		double from = copy_edge(c, clock, k), to = copy_edge(c, clock, k + 1), workers = 0;
 		size_t count = 0;
+		batches[k] = 0;
 		for (size_t n = 0; n < a->nodes; n++)
 			if (account_is_worker(&a->node[n])) {
 				did[count] = account_between(&a->node[n], from, to);
-				batches += did[count++].batches;
+				if (k > 0)
+					copy_add_change(&change, &did[count], &before[count]);
+				before[count] = did[count];
+				workers += did[count].batches > 0;
+				batches[k] += did[count++].batches;
 			}
-		double barrier = cost_barrier(did, count);
-		means_add(&all, barrier, batches);
-		means_add(&least, barrier, held[k] ? 0 : batches);
+		barrier[k] = cost_barrier(did, count);
+		means_add(&all, barrier[k], batches[k]);
+		means_add(&least, barrier[k], c->saving[k] ? 0 : batches[k]);
+		batches[k] /= fmax(workers, 1);
 	}
-	return means_of(least.count > 0 ? &least : &all);
+	double mean = means_of(least.count > 0 ? &least : &all);
+	c->cost.save = copy_waits_for_save(c, a, clock, barrier, batches, c->saving);
+	size_t known = 0;
+	for (size_t k = 0; k < c->windows; k++)
+		if (isfinite(barrier[k]) && batches[k] > 0)
+			barrier[known++] = barrier[k];
+	c->commit_rows = copy_rows_of_others(&change, mean, barrier, known);
+	return mean;
 }
 
 /* Of the workers that were there at the beginning: from when training began until they were ready. */
@@ -242,13 +336,16 @@ static void copy_starts(struct copy *c, const struct account *a, const struct co
 	c->cost.hand_over = means_of(&hand_over);
 }
 
-static void copy_checkpoints(const struct account *a, struct copy_cost *out)
+static void copy_checkpoints(struct copy *c, const struct account *a)
 {
-	struct means save = {0};
+	struct means save = {0}, written = {0};
 	for (size_t i = 0; i < a->marks; i++)
-		if (a->mark[i].kind == ACCOUNT_CHECKPOINT)
+		if (a->mark[i].kind == ACCOUNT_CHECKPOINT) {
 			means_add(&save, a->mark[i].seconds, 1);
-	out->save = means_of(&save);
+			means_add(&written, a->mark[i].written, 1);
+		}
+	c->cost.save = save.count > 0 ? fmax(means_of(&save), c->cost.save) : NAN;
+	c->written = written.count > 0 ? fmax(means_of(&written) - c->cost.save, 0) : 0;
 }
 
 /* ---- nodes ---- */
@@ -548,13 +645,14 @@ static void copy_fill(struct copy *c, double *sorted)
 
 static int copy_measure(struct copy *c, const struct account *a, const struct copy_clock *clock)
 {
-	struct account_point *did = calloc(a->nodes + 1, sizeof *did);
+	struct account_point *did = calloc(2 * (a->nodes + 1), sizeof *did);
 	double *sorted = calloc(a->nodes + c->workers + 1, sizeof *sorted);
-	char *held = calloc(c->windows, 1);
+	double *each = calloc(2 * c->windows, sizeof *each);
+	c->saving = calloc(c->windows, 1);
 	c->speed = calloc(c->workers * c->windows, sizeof *c->speed);
 	c->rows = calloc(c->workers * c->windows, sizeof *c->rows);
 	c->delay = calloc(c->servers + 1, sizeof *c->delay);
-	int result = did && sorted && held && c->speed && c->rows && c->delay && copy_devices(c, a) == 0
+	int result = did && sorted && each && c->saving && c->speed && c->rows && c->delay && copy_devices(c, a) == 0
 			     ? copy_events(c, a, clock) : -1;
 	if (result == 0) {
 		copy_comm(c, a);
@@ -563,9 +661,12 @@ static int copy_measure(struct copy *c, const struct account *a, const struct co
 				copy_worker(c, &a->node[i], clock);
 		copy_fill(c, sorted);
 		double slowest = copy_servers(c, a, sorted);
-		c->cost.commit = fmax(copy_barrier(c, a, clock, did, held) - slowest, 0);
+		c->cost.commit = fmax(copy_barrier(c, a, clock, did, each) - slowest, 0);
+		c->slower = copy_slower_by_save(c, each);
+		for (size_t k = 0; k < c->windows; k++)
+			c->saving[k] = c->saving[k] == HELD_SAVING;
 		copy_starts(c, a, clock);
-		copy_checkpoints(a, &c->cost);
+		copy_checkpoints(c, a);
 		if (!isnan(c->cost.pending))
 			c->cost.pending = fmax(c->cost.pending - c->cost.start, 0);
 		if (c->left_out > 0)
@@ -573,7 +674,7 @@ static int copy_measure(struct copy *c, const struct account *a, const struct co
 	}
 	free(did);
 	free(sorted);
-	free(held);
+	free(each);
 	return result;
 }
 
@@ -612,6 +713,7 @@ void copy_free(struct copy *c)
 	free(c->device);
 	free(c->event);
 	free(c->scale);
+	free(c->saving);
 	*c = (struct copy){0};
 }
 
@@ -679,7 +781,10 @@ static int copy_put_job(const struct copy *c, const struct job *job, uint64_t sa
 			copy_put_fn *put, void *arg, struct error *err)
 {
 	struct record_out *o = RECORD_BARE("job");
-	copy_job(o, job, samples, hosts);
+	struct job as = *job;
+	if (job->checkpoint_every > 0) /* the next one is due so long after one is written */
+		as.checkpoint_every += c->written;
+	copy_job(o, &as, samples, hosts);
 	if (c->scales > 0)
 		record_add_u64(o, "most-workers", c->workers);
 	if (c->scales > 0 && c->servers > 0)

@@ -9,10 +9,12 @@
  * have measured their devices, it is the speed with which a device of such a launch and saturation takes so long.
  * Of a batch's communication half is the pull and half the push.  Applying costs what the median server takes; a
  * slower one is delayed by the rest.  A commit costs what the worker that waits least waits for a batch, without the
- * slowest server (account/cost.h: the barrier), where no server was handed over and no checkpoint begun.  A start
+ * slowest server (account/cost.h: the barrier), where no server was handed over and no checkpoint begun.  What of it is
+ * for the rows of other workers is told by how much the times of batches change because of rows.  A start
  * costs the mean time from a worker's end until the next one is ready (if none ended: from the beginning until the first was ready);
- * at the beginning workers follow one another, `stagger` apart.  A checkpoint costs its mean stall.  Nodes end, are
- * restarted by a decision, leave, and are more or fewer, when they were in the job.
+ * at the beginning workers follow one another, `stagger` apart.  A checkpoint costs its mean stall, or what the worker
+ * that waits least waits longer in windows in which one is written than in those before and behind, if that is more.
+ * Nodes end, are restarted by a decision, leave, and are more or fewer, when they were in the job.
  */
 #ifndef PACELINE_SIM_COPY_H
 #define PACELINE_SIM_COPY_H
@@ -69,6 +71,10 @@ struct copy {
 	struct copy_scale *scale;
 	size_t scales, scale_room;
 	struct copy_cost cost;
+	double commit_rows; /* of cost.commit: seconds for other workers' rows */
+	/* In windows in which a checkpoint is written (saving) batches take so many times as long. */
+	double slower, written; /* written: seconds until a checkpoint is, behind cost.save */
+	char *saving;
 };
 
 /* The `job` record; samples: rows of DATA. */

@@ -1,9 +1,10 @@
 /*
- * slow-disk: each fsync and fdatasync of the job's storage takes long.  Preloaded (LD_PRELOAD) into a
- * program and what it starts by tests/fault/slow-disk, which compiles it.
+ * slow-disk: each fsync and fdatasync of a job's storage takes long, or each read of its data.  Preloaded
+ * (LD_PRELOAD) into a program and what it starts by tests/fault/slow-disk and bench/advise-real, which compile it.
  *
  *   SLOW         a file that says how many seconds each takes: read again while one waits
- *   SLOW_UNDER   those of files and directories whose names begin so
+ *   SLOW_UNDER   fsync and fdatasync of files and directories whose names begin so
+ *   SLOW_READS   pread of files whose names begin so, which gets 512 bytes at most
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,29 +36,40 @@ static double seconds(void)
 	return got > 0 ? atof(text) : 0;
 }
 
-static void wait_for(int of)
+static int is_under(int of, const char *under)
 {
-	const char *under = getenv("SLOW_UNDER");
 	char link[40], path[PATH_MAX] = "";
-	const struct timespec turn = {0, 20000000};
-	int saved = errno;
-	double began = now();
 	snprintf(link, sizeof link, "/proc/self/fd/%d", of);
-	if (under && readlink(link, path, sizeof path - 1) > 0 &&
-	    strncmp(path, under, strlen(under)) == 0)
-		while (now() - began < seconds())
-			nanosleep(&turn, NULL);
+	return under && readlink(link, path, sizeof path - 1) > 0 && strncmp(path, under, strlen(under)) == 0;
+}
+
+static int wait_for(int of, const char *under)
+{
+	int saved = errno, is_slow = is_under(of, under);
+	double began = now(), left;
+	while (is_slow && (left = began + seconds() - now()) > 0) {
+		const struct timespec turn = {0, left < 0.02 ? (long)(left * 1e9) : 20000000};
+		nanosleep(&turn, NULL);
+	}
 	errno = saved;
+	return is_slow;
 }
 
 int fsync(int fd)
 {
-	wait_for(fd);
+	wait_for(fd, getenv("SLOW_UNDER"));
 	return (int)syscall(SYS_fsync, fd);
 }
 
 int fdatasync(int fd)
 {
-	wait_for(fd);
+	wait_for(fd, getenv("SLOW_UNDER"));
 	return (int)syscall(SYS_fdatasync, fd);
+}
+
+ssize_t pread(int fd, void *data, size_t bytes, off_t at)
+{
+	if (wait_for(fd, getenv("SLOW_READS")) && bytes > 512)
+		bytes = 512;
+	return (ssize_t)syscall(SYS_pread64, fd, data, bytes, at);
 }
