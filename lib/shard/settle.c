@@ -181,12 +181,18 @@ static int judge_pieces(const struct claim *claim, size_t count)
 	return is_bad;
 }
 
-/* Fills claim[], in order, and ranges[].refused; changes nothing else. Returns how many claims
- * there are. */
-static size_t settle_judge(struct queue *q, struct queue_range *ranges, size_t count,
-			   struct claim *claim)
+/* Whether its rows are the first of its piece, in one run: they leave it without a new piece. */
+static int claim_is_front(const struct claim *c)
 {
-	size_t claims = 0;
+	return !c->range->is_back && !c->piece->more && c->lo <= c->piece->lo;
+}
+
+/* Fills claim[], in order, ranges[].refused, and how many times three pieces the claims may need; changes
+ * nothing else. Returns how many claims there are. */
+static size_t settle_judge(struct queue *q, struct queue_range *ranges, size_t count,
+			   struct claim *claim, size_t *cuts)
+{
+	size_t claims = 0, fronts = 0;
 	int is_bad = 0, is_apart = 1; /* each piece is named once, and applied */
 	q->judged++;
 	for (size_t i = 0; i < count; i++) {
@@ -196,7 +202,8 @@ static size_t settle_judge(struct queue *q, struct queue_range *ranges, size_t c
 			settle_fetch_piece(q, ranges[i + SETTLE_AHEAD / 2].seat);
 		ranges[i].refused = 0;
 		if (claim_make(q, &ranges[i], i, &claim[claims])) {
-			struct piece *p = claim[claims++].piece;
+			struct piece *p = claim[claims].piece;
+			fronts += (size_t)claim_is_front(&claim[claims++]);
 			is_apart &= p->named != q->judged && !ranges[i].is_back;
 			p->named = q->judged;
 			continue;
@@ -208,6 +215,7 @@ static size_t settle_judge(struct queue *q, struct queue_range *ranges, size_t c
 			w->is_refused = 1;
 		is_bad |= ranges[i].refused;
 	}
+	*cuts = is_apart ? claims - fronts : claims;
 	if (!is_apart && !is_in_order(claim, claims))
 		qsort(claim, claims, sizeof *claim, claim_order);
 	if (!judge_pieces(claim, claims) && !is_bad)
@@ -302,12 +310,12 @@ static enum queue_result settle_pushes(struct queue *q, const struct queue_settl
 	struct queue_settlement s = *said;
 	struct queue_refusal *refusal = malloc((count + 1) * sizeof *refusal);
 	struct claim *claim = malloc((count + 1) * sizeof *claim);
-	if (!refusal || !claim || piece_prepare(q, 3 * count) != 0) {
+	size_t cuts = 0, claims = refusal && claim ? settle_judge(q, ranges, count, claim, &cuts) : 0;
+	if (!refusal || !claim || piece_prepare(q, 3 * cuts) != 0) {
 		free(refusal);
 		free(claim);
 		return queue_no_memory(err);
 	}
-	size_t claims = settle_judge(q, ranges, count, claim);
 	if (is_replay)
 		qsort(claim, claims, sizeof *claim, asked_order);
 	free(q->refusal);
