@@ -147,7 +147,7 @@ struct gate_who {
 	uint64_t generation, incarnation;
 	uint64_t connection;
 	uint64_t token;
-	size_t seat; /* as gate_seat() said of it, to be found faster; 0: not known */
+	size_t seat; /* as gate_seat() said of it: it is found by that alone; 0: by its name */
 };
 
 /* A worker that has said anything has a number for good, from 1 on; 0: it has not. */

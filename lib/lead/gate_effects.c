@@ -58,19 +58,29 @@ static struct gate_effect *effect_add_ok(struct gate *g, uint64_t token, char *a
 	return e;
 }
 
-/* Of each push: without a format. */
+/* What all pushes of a unit are told is written once. */
+static void effect_write_done(struct gate *g, const char *word)
+{
+	char *at = stpcpy(g->done.text, "iteration=");
+
+	at += number_format_u64(g->applied, at);
+	at = stpcpy(stpcpy(stpcpy(at, " "), word), "=1");
+	g->done.len = (size_t)(at - g->done.text);
+	g->done.applied = g->applied;
+	g->done.word = word;
+}
+
 void effect_done(struct gate *g, uint64_t token, char *actions, const char *word, const char *more)
 {
 	struct gate_effect *e = effect_add_ok(g, token, actions);
 
 	if (!e)
 		return;
-	char *at = stpcpy(e->fields, "iteration=");
-	at += number_format_u64(g->applied, at);
-	at = stpcpy(stpcpy(at, " "), word);
-	at = stpcpy(at, "=1");
+	if (g->done.word != word || g->done.applied != g->applied)
+		effect_write_done(g, word);
+	memcpy(e->fields, g->done.text, g->done.len + 1);
 	if (*more)
-		snprintf(at, sizeof e->fields - (size_t)(at - e->fields), "%s", more);
+		snprintf(e->fields + g->done.len, sizeof e->fields - g->done.len, "%s", more);
 }
 
 void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, ...)

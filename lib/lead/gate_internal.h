@@ -277,6 +277,12 @@ struct gate {
 
 	struct gate_effect *effect;
 	size_t effects, effects_max, effect_next;
+	struct { /* as effect_done() wrote it last; word NULL: it has not */
+		uint64_t applied;
+		const char *word;
+		char text[64];
+		size_t len;
+	} done;
 	int failed;
 };
 

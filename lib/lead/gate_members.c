@@ -92,9 +92,8 @@ struct worker *worker_find(const struct gate *g, const char *id)
 
 struct worker *worker_of(const struct gate *g, const struct gate_who *who)
 {
-	struct worker *w = who->seat && who->seat <= HASH_COUNT(g->workers) ? g->seat[who->seat - 1] : NULL;
-
-	return w && strcmp(w->id, who->worker) == 0 ? w : worker_find(g, who->worker);
+	return who->seat && who->seat <= HASH_COUNT(g->workers) ? g->seat[who->seat - 1]
+								 : worker_find(g, who->worker);
 }
 
 void worker_fetch(const struct worker *w)

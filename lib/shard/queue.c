@@ -210,8 +210,7 @@ struct worker *queue_worker(const struct queue *q, const char *id)
 
 struct worker *queue_worker_at(const struct queue *q, const char *id, size_t seat)
 {
-	struct worker *w = seat > 0 && seat <= q->worker_count ? q->seat[seat - 1] : NULL;
-	return w && strcmp(w->id, id) == 0 ? w : queue_worker(q, id);
+	return seat > 0 && seat <= q->worker_count ? q->seat[seat - 1] : queue_worker(q, id);
 }
 
 size_t queue_seat(const struct queue *q, const char *worker)

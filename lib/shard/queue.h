@@ -129,7 +129,7 @@ struct queue_change {
 	double lease, threshold, at;
 	int failed, hold; /* of back: failed: it counts as a death; hold: it is held */
 	int front;        /* of bye: pieces are handed out before fresh shards */
-	size_t seat;      /* as queue_seat() said of the worker, to be found faster; 0: not known */
+	size_t seat;      /* as queue_seat() said of the worker, which is found by it alone; 0: by its name */
 	/* Results. */
 	int is_made;              /* 0: nothing has changed, and there is no line */
 	uint64_t shards;          /* how many came back */
