@@ -174,6 +174,7 @@ static int cluster_make_nodes(struct sim *s, struct error *err)
 	s->nodes = s->workers + (size_t)j->servers;
 	s->places = s->workers + (size_t)j->server_places;
 	if (!(s->node = calloc(s->places, sizeof *s->node)) || !(s->id = malloc(s->places * sizeof *s->id)) ||
+	    !(s->row_seat = calloc(s->places, sizeof *s->row_seat)) ||
 	    !(s->host = calloc((size_t)j->hosts, sizeof *s->host)))
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->places);
 	for (size_t i = 0; i < s->places; i++)
@@ -455,11 +456,37 @@ void cluster_free(struct sim *s)
 	}
 	free(s->node);
 	free(s->id);
+	free(s->row_seat);
 	free(s->drag);
 	free(s->link);
 	free(s->host);
 	free(s->happening);
 	schedule_free(s->schedule);
+}
+
+/* Patterns change at few moments; in between, what they say of a node is kept, unless it is a device. */
+static uint32_t cluster_turn(struct sim *s)
+{
+	if (s->now >= s->turn_ends) {
+		s->turn++;
+		s->turn_ends = schedule_next(s->schedule, s->now);
+	}
+	return s->turn;
+}
+
+static void cluster_add_patterns(struct sim *s, struct sim_node *n, size_t slot, struct drag *d)
+{
+	struct schedule_state state;
+	schedule_at(s->schedule, slot - 1, s->now, &state);
+	n->turn = state.drag.speed > 0 ? 0 : s->turn;
+	n->turn_slot = slot;
+	n->turn_delay = state.drag.delay;
+	if (state.drag.speed > 0) {
+		double delay = d->delay;
+		*d = state.drag;
+		d->delay += delay;
+	} else
+		d->delay += state.drag.delay;
 }
 
 /* Time only goes on, so the place in a node's own list does, too. */
@@ -471,15 +498,9 @@ struct drag cluster_drag(struct sim *s, struct sim_node *n)
 		n->drag_at++;
 	if (n->drag_at > 0)
 		d = n->drag[n->drag_at - 1].drag;
-	if (slot == 0)
-		return d;
-	struct schedule_state state;
-	schedule_at(s->schedule, slot - 1, s->now, &state);
-	if (state.drag.speed > 0) {
-		double delay = d.delay;
-		d = state.drag;
-		d.delay += delay;
-	} else
-		d.delay += state.drag.delay;
+	if (slot > 0 && n->turn == cluster_turn(s) && n->turn_slot == slot)
+		d.delay += n->turn_delay;
+	else if (slot > 0)
+		cluster_add_patterns(s, n, slot, &d);
 	return d;
 }

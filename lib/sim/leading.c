@@ -148,12 +148,11 @@ static void leading_settle(struct sim *s, const struct gate_effect *e)
 		sim_fail_memory(s);
 		return;
 	}
-	/* Most workers joined in the order in which they said hello. */
 	for (size_t i = 0; i < e->lines; i++) {
 		const struct gate_line *l = &e->line[i];
 		s->range[i] = (struct queue_range){.is_back = l->back,
 						   .worker = l->worker,
-						   .seat = l->seat,
+						   .seat = s->row_seat[l->seat - 1],
 						   .generation = l->generation,
 						   .id = l->range.id,
 						   .begin = l->range.begin,

@@ -269,10 +269,12 @@ static int sim_is_stopped(const struct sim *s)
 static int sim_is_stuck(const struct sim *s, double at)
 {
 	const struct sim_job *j = &s->job;
+	if (s->moves > 0)
+		return 0;
 	double patience = 2 + s->cost.save;
 	if (strcmp(j->solution, "none") != 0)
 		patience += fmax(j->window_long, j->restart_window) + j->restart_cooldown + 2 * j->every;
-	return s->moves == 0 && at > s->moved_at + patience;
+	return at > s->moved_at + patience;
 }
 
 int sim_run(struct sim *s, struct sim_result *result, struct error *err)

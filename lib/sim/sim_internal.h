@@ -201,6 +201,9 @@ struct sim_node {
 	/* where its drag comes from */
 	size_t slot, life_slot; /* of the schedule + 1; 0: none */
 	size_t drags, drag_at;  /* so many of its own */
+	size_t turn_slot;       /* this slot has said so in this turn, see struct sim: */
+	double turn_delay;
+	uint32_t turn; /* 0: none */
 	/* It owes its next step since then (a worker, no server); below 0: it owes nothing. */
 	double owes;
 	uint64_t pulled; /* units in the parameters that it computes with */
@@ -242,6 +245,8 @@ struct sim {
 	struct sim_happening *happening;
 	size_t happenings, happening_room;
 	struct schedule *schedule;
+	uint32_t turn; /* counts from 1 how often the patterns may have changed; they may again: */
+	double turn_ends;
 
 	double now;
 	struct events events;
@@ -250,6 +255,7 @@ struct sim {
 	double moved_at;
 	struct sim_node *node; /* workers first; none before the job is known */
 	const char **id;       /* of each, for the schedule */
+	size_t *row_seat;      /* queue_seat() of the worker with a gate_seat(), which counts from 1 */
 	/* Places of workers; then servers, those that the job has now up to `nodes`, and their places. */
 	size_t workers, nodes, places;
 	uint64_t first_workers, first_servers; /* so many it began with */
