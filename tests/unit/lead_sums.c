@@ -962,7 +962,7 @@ static void deliver(struct world *w, uint64_t connection)
 		c->head = c->tail = 0;
 	name_of(id, name);
 	struct gate_who who = {name, m.generation, 1, connection + 1,
-			       token_of(w, m.kind, id, connection), 1 /* wrong for most */};
+			       token_of(w, m.kind, id, connection), gate_seat(w->lead, name)};
 	w->token[w->tokens].generation = m.generation;
 	w->token[w->tokens].sequence = m.sequence;
 	if (m.kind == R_JOIN) {
