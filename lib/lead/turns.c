@@ -157,7 +157,7 @@ struct plan {
 	size_t aggregator; /* host + 1; 0: there is none */
 };
 
-static size_t host_of_worker(const struct turns *s, const char *id)
+static size_t turns_host_of_worker(const struct turns *s, const char *id)
 {
 	size_t low = 0, high = s->workers;
 
@@ -173,9 +173,9 @@ static size_t host_of_worker(const struct turns *s, const char *id)
 }
 
 /* The host of an offer whose parameters are elsewhere, some of them: from 1 on; else 0. */
-static size_t host_for_sums(const struct turns *s, const struct gate_offer *o)
+static size_t turns_host_for_sums(const struct turns *s, const struct gate_offer *o)
 {
-	size_t host = host_of_worker(s, o->worker);
+	size_t host = turns_host_of_worker(s, o->worker);
 
 	for (size_t i = 0; host < s->hosts && i < s->servers && i < o->sizes; i++) {
 		if (s->server[i].host != host)
@@ -184,7 +184,7 @@ static size_t host_for_sums(const struct turns *s, const struct gate_offer *o)
 	return 0;
 }
 
-static int has_server(const struct turns *s, size_t host)
+static int turns_has_server(const struct turns *s, size_t host)
 {
 	for (size_t i = 0; i < s->servers; i++) {
 		if (s->server[i].host == host)
@@ -193,7 +193,7 @@ static int has_server(const struct turns *s, size_t host)
 	return 0;
 }
 
-static int plan_hosts(struct plan *p, const struct turns *s, int is_even, struct error *err)
+static int turns_plan_hosts(struct plan *p, const struct turns *s, int is_even, struct error *err)
 {
 	for (size_t i = 0; i <= s->hosts; i++) {
 		if (xfer_net_add(&p->net, err) != 0)
@@ -202,7 +202,7 @@ static int plan_hosts(struct plan *p, const struct turns *s, int is_even, struct
 		if (i == s->hosts)
 			break;
 		double in = s->host[i].in, out = s->host[i].out;
-		if (is_even && !has_server(s, i))
+		if (is_even && !turns_has_server(s, i))
 			in = out = s->host[i].seen;
 		if ((out >= 1.0 && xfer_port_from(&h->out, 0, (int64_t)out, err) != 0) ||
 		    (in >= 1.0 && xfer_port_from(&h->in, 0, (int64_t)in, err) != 0))
@@ -233,12 +233,12 @@ static void turns_plan_free(struct plan *p)
 }
 
 /* What is left of an offer, as an update. Parts that nobody knows are on hosts without limits. */
-static struct xfer_update *plan_update(struct plan *p, const struct turns *s,
+static struct xfer_update *turns_plan_update(struct plan *p, const struct turns *s,
 				       const struct gate_offer *o)
 {
 	struct xfer_update *u = &p->update[p->updates];
 
-	*u = (struct xfer_update){.host = host_of_worker(s, o->worker),
+	*u = (struct xfer_update){.host = turns_host_of_worker(s, o->worker),
 				  .part = &p->part[p->parts],
 				  .parts = o->sizes,
 				  .deadline = o->deadline,
@@ -256,13 +256,13 @@ const char *turns_host(const struct turns *s, size_t host)
 	return s && host > 0 && host <= s->hosts ? s->host[host - 1].name : "-";
 }
 
-static const char *log_host(const struct turns *s, size_t host)
+static const char *turns_log_host(const struct turns *s, size_t host)
 {
 	return host < s->hosts ? s->host[host].name : "unknown";
 }
 
 /* The whole time in ns, as seconds. */
-static const char *log_seconds(int64_t ns, char out[40])
+static const char *turns_log_seconds(int64_t ns, char out[40])
 {
 	snprintf(out, 40, "%lld.%09lld", (long long)(ns / XFER_SECOND),
 		 (long long)(ns % XFER_SECOND));
@@ -270,17 +270,17 @@ static const char *log_seconds(int64_t ns, char out[40])
 }
 
 /* A line for each step from which on a port has another rate; the first one has both. */
-static void log_port(FILE *out, const char *host, const char *way, const struct xfer_port *p)
+static void turns_log_port(FILE *out, const char *host, const char *way, const struct xfer_port *p)
 {
 	char at[40];
 
 	for (size_t i = 1; i < p->count; i++)
 		record_print(out, RECORD("link", F("host", host), F(way, (uint64_t)p->step[i].rate),
-					 F("at", log_seconds(p->step[i].at, at))));
+					 F("at", turns_log_seconds(p->step[i].at, at))));
 }
 
 /* Whether any update comes from the host without limits, or goes there. */
-static int log_needs_unknown(const struct plan *p, const struct turns *s)
+static int turns_log_needs_unknown(const struct plan *p, const struct turns *s)
 {
 	for (size_t i = 0; i < p->updates; i++) {
 		const struct xfer_update *u = &p->update[i];
@@ -290,19 +290,19 @@ static int log_needs_unknown(const struct plan *p, const struct turns *s)
 	return 0;
 }
 
-static void log_links(FILE *out, const struct plan *p, const struct turns *s)
+static void turns_log_links(FILE *out, const struct plan *p, const struct turns *s)
 {
-	size_t hosts = s->hosts + (size_t)log_needs_unknown(p, s);
+	size_t hosts = s->hosts + (size_t)turns_log_needs_unknown(p, s);
 
 	for (size_t i = 0; i < hosts; i++) {
 		const struct xfer_host *h = &p->net.host[i];
-		const char *host = log_host(s, i);
+		const char *host = turns_log_host(s, i);
 		record_print(out,
 			     RECORD("link", F("host", host),
 				    h->out.count ? F("out", (uint64_t)h->out.step[0].rate) : F_NONE,
 				    h->in.count ? F("in", (uint64_t)h->in.step[0].rate) : F_NONE));
-		log_port(out, host, "out", &h->out);
-		log_port(out, host, "in", &h->in);
+		turns_log_port(out, host, "out", &h->out);
+		turns_log_port(out, host, "in", &h->in);
 	}
 }
 
@@ -314,24 +314,24 @@ static void turns_log_state(FILE *out, const struct plan *p, const struct turns 
 
 	record_print(out, RECORD("schedule", F_SECONDS("at", at),
 				 F("margin", (uint64_t)MARGIN)));
-	log_links(out, p, s);
+	turns_log_links(out, p, s);
 	for (size_t i = 0; i < p->updates; i++)
 		parts = p->update[i].parts > parts ? p->update[i].parts : parts;
 	for (size_t i = 0; i < parts; i++)
 		record_print(out, RECORD("server",
-					 F("host", log_host(s, i < s->servers ? s->server[i].host
+					 F("host", turns_log_host(s, i < s->servers ? s->server[i].host
 									      : s->hosts)),
 					 F("version", (uint64_t)0), F("part", (uint64_t)i),
 					 p->aggregator && p->whole[i] > 0
 						 ? F("bytes", (uint64_t)p->whole[i])
 						 : F_NONE));
 	if (p->aggregator)
-		record_print(out, RECORD("aggregator", F("host", log_host(s, p->aggregator - 1))));
+		record_print(out, RECORD("aggregator", F("host", turns_log_host(s, p->aggregator - 1))));
 	for (size_t i = 0; i < p->updates; i++) {
 		const struct xfer_update *u = &p->update[i];
 		for (size_t k = 0; k < u->parts; k++)
 			record_print(out, RECORD("update", F("id", o[p->of[i]].worker),
-						 F("host", log_host(s, u->host)),
+						 F("host", turns_log_host(s, u->host)),
 						 F("deadline", u->deadline < UINT32_MAX
 								       ? u->deadline
 								       : (uint64_t)UINT32_MAX),
@@ -354,7 +354,7 @@ struct crews {
 };
 
 /* Only where most of an update is dense is it summed. */
-static void crews_whole(struct plan *p, const struct turns_dense *whole)
+static void turns_crews_whole(struct plan *p, const struct turns_dense *whole)
 {
 	size_t parts = p->updates ? p->update->parts : 0;
 
@@ -369,7 +369,7 @@ static void crews_whole(struct plan *p, const struct turns_dense *whole)
 	}
 }
 
-static int crews_new(struct crews *c, struct plan *p, struct error *err)
+static int turns_crews_new(struct crews *c, struct plan *p, struct error *err)
 {
 	size_t n = p->updates + 1, parts = p->update->parts;
 
@@ -389,7 +389,7 @@ static int crews_new(struct crews *c, struct plan *p, struct error *err)
 	return 0;
 }
 
-static void crews_free(struct crews *c)
+static void turns_crews_free(struct crews *c)
 {
 	free(c->item);
 	free(c->part);
@@ -400,7 +400,7 @@ static void crews_free(struct crews *c)
 }
 
 /* Whether this aggregator has a push of its own, and one of another host, in the group. */
-static int is_crew(const struct crews *c, size_t host)
+static int turns_crews_is_one(const struct crews *c, size_t host)
 {
 	int own = 0, others = 0;
 
@@ -415,7 +415,7 @@ static int is_crew(const struct crews *c, size_t host)
 
 /* The hosts of the crews without parameters, the fastest first; returns how many. To try all of
  * them would take the time of so many schedules, and those that are as fast are as good. */
-static size_t crews_fastest(const struct crews *c, const struct turns *s,
+static size_t turns_crews_fastest(const struct crews *c, const struct turns *s,
 			    size_t host[AGGREGATORS])
 {
 	size_t count = 0;
@@ -424,7 +424,7 @@ static size_t crews_fastest(const struct crews *c, const struct turns *s,
 		size_t here = c->item[i].host, at = count, k = 0;
 		while (k < count && host[k] != here)
 			k++;
-		if (k < count || here == s->hosts || has_server(s, here))
+		if (k < count || here == s->hosts || turns_has_server(s, here))
 			continue;
 		while (at > 0 && s->host[host[at - 1]].seen < s->host[here].seen)
 			at--;
@@ -438,10 +438,10 @@ static size_t crews_fastest(const struct crews *c, const struct turns *s,
 }
 
 /* The best aggregator, and the way with it in c->best. */
-static int crews_look(struct crews *c, struct plan *p, const struct turns *s, struct error *err)
+static int turns_crews_look(struct crews *c, struct plan *p, const struct turns *s, struct error *err)
 {
 	xfer_wide least, cost;
-	size_t host[AGGREGATORS], hosts = crews_fastest(c, s, host);
+	size_t host[AGGREGATORS], hosts = turns_crews_fastest(c, s, host);
 
 	if (xfer_group_as(&c->batch, c->batch.count, 0, c->way, &least, err) != 0)
 		return -1;
@@ -455,7 +455,7 @@ static int crews_look(struct crews *c, struct plan *p, const struct turns *s, st
 		c->batch.aggregators = 1;
 		if (xfer_group(&c->batch, c->way, err) != 0)
 			return -1;
-		if (!is_crew(c, aggregator.host))
+		if (!turns_crews_is_one(c, aggregator.host))
 			continue;
 		while (c->way[direct] == 0)
 			direct++;
@@ -471,7 +471,7 @@ static int crews_look(struct crews *c, struct plan *p, const struct turns *s, st
 }
 
 /* All of the group are granted when the first of them can go. */
-static int crews_take(struct crews *c, struct plan *p, struct gate_offer *o, struct error *err)
+static int turns_crews_take(struct crews *c, struct plan *p, struct gate_offer *o, struct error *err)
 {
 	const struct xfer_aggregator aggregator = {.host = p->aggregator - 1};
 	int64_t start = INT64_MAX, there = 0;
@@ -502,7 +502,7 @@ static int crews_take(struct crews *c, struct plan *p, struct gate_offer *o, str
 
 /* ns of an update from its host to the fastest other one that has workers and no parameters; -1:
  * there is none. None is faster than its own port, mostly the first is as fast. */
-static int64_t crews_hop(const struct plan *p, const struct turns *s,
+static int64_t turns_crews_hop(const struct plan *p, const struct turns *s,
 			 const struct xfer_update *u, const char *takes)
 {
 	int64_t hop = INT64_MAX, least = xfer_port_end(&p->net.host[u->host].in, xfer_bytes(u), 0);
@@ -518,17 +518,17 @@ static int64_t crews_hop(const struct plan *p, const struct turns *s,
 
 /* Of one update that goes alone: that, and how long it takes to its servers.  Updates of one host
  * that are as large have the same. */
-static int crews_hops(struct plan *p, const struct turns *s, struct gate_offer *o,
+static int turns_crews_hops(struct plan *p, const struct turns *s, struct gate_offer *o,
 		      struct error *err)
 {
 	char *takes = calloc(s->hosts + 1, 1);
 	size_t *last = calloc(s->hosts + 1, sizeof *last); /* of a host, + 1 */
 	struct plan alone = {0};
-	int rc = takes && last ? plan_hosts(&alone, s, 1, err)
+	int rc = takes && last ? turns_plan_hosts(&alone, s, 1, err)
 			       : error_set(err, ERROR_OS, NULL, "out of memory");
 
 	for (size_t k = 0; rc == 0 && k < s->workers; k++)
-		takes[s->worker[k].host] = !has_server(s, s->worker[k].host);
+		takes[s->worker[k].host] = !turns_has_server(s, s->worker[k].host);
 	for (size_t i = 0; rc == 0 && i < p->updates; i++) {
 		const struct xfer_update *u = &p->update[i];
 		struct gate_offer *offer = &o[p->of[i]];
@@ -542,7 +542,7 @@ static int crews_hops(struct plan *p, const struct turns *s, struct gate_offer *
 		size_t outer = xfer_begin(&alone.net);
 		rc = xfer_send_parts(&alone.net, &p->update[i], &offer->alone, err);
 		xfer_undo(&alone.net, outer);
-		offer->hop = u->host < s->hosts && takes[u->host] ? crews_hop(p, s, u, takes) : -1;
+		offer->hop = u->host < s->hosts && takes[u->host] ? turns_crews_hop(p, s, u, takes) : -1;
 	}
 	xfer_net_clear(&alone.net);
 	free(takes);
@@ -550,11 +550,11 @@ static int crews_hops(struct plan *p, const struct turns *s, struct gate_offer *
 	return rc;
 }
 
-static int crews_best(struct plan *p, const struct turns *s, struct gate_offer *o,
+static int turns_crews_best(struct plan *p, const struct turns *s, struct gate_offer *o,
 		      struct error *err)
 {
 	struct crews c = {.batch = {.net = &p->net, .dense = p->whole, .goal = XFER_EACH}};
-	int rc = crews_new(&c, p, err);
+	int rc = turns_crews_new(&c, p, err);
 	size_t outer = xfer_begin(&p->net);
 
 	if (rc == 0) {
@@ -569,16 +569,16 @@ static int crews_best(struct plan *p, const struct turns *s, struct gate_offer *
 	c.batch.u = c.item;
 	c.batch.order = c.order;
 	if (rc == 0 && c.items > 1 && c.batch.count == c.items)
-		rc = crews_look(&c, p, s, err);
+		rc = turns_crews_look(&c, p, s, err);
 	if (rc == 0 && p->aggregator)
-		rc = crews_take(&c, p, o, err);
+		rc = turns_crews_take(&c, p, o, err);
 	xfer_undo(&p->net, outer);
-	crews_free(&c);
+	turns_crews_free(&c);
 	return rc;
 }
 
 /* Where updates have the same parts, and some of them are summed. */
-static int crews_plan(struct plan *p, const struct turns *s,
+static int turns_crews_plan(struct plan *p, const struct turns *s,
 		      const struct turns_dense *dense, struct gate_offer *o, struct error *err)
 {
 	int64_t most = 0;
@@ -589,45 +589,45 @@ static int crews_plan(struct plan *p, const struct turns *s,
 		if (p->update[i].parts != p->update->parts || p->update[i].parts != s->servers)
 			return 0;
 	}
-	crews_whole(p, dense);
+	turns_crews_whole(p, dense);
 	for (size_t k = 0; k < s->servers; k++)
 		most = p->whole[k] > most ? p->whole[k] : most;
 	if (most == 0)
 		return 0;
-	if (crews_hops(p, s, o, err) != 0)
+	if (turns_crews_hops(p, s, o, err) != 0)
 		return -1;
-	return p->updates > 1 ? crews_best(p, s, o, err) : 0;
+	return p->updates > 1 ? turns_crews_best(p, s, o, err) : 0;
 }
 
 /* ---- making one ---- */
 
 /* The network, what is on its way, and what waits. */
-static int plan_state(struct plan *p, const struct turns *s, struct gate_offer *o, size_t n,
+static int turns_plan_state(struct plan *p, const struct turns *s, struct gate_offer *o, size_t n,
 		      int is_even, struct error *err)
 {
-	if (plan_hosts(p, s, is_even, err) != 0)
+	if (turns_plan_hosts(p, s, is_even, err) != 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) { /* what is on its way is not disturbed */
 		if (o[i].is_on_its_way && o[i].sizes &&
-		    xfer_send_parts(&p->net, plan_update(p, s, &o[i]), &o[i].there, err) != 0)
+		    xfer_send_parts(&p->net, turns_plan_update(p, s, &o[i]), &o[i].there, err) != 0)
 			return -1;
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (o[i].is_on_its_way || !o[i].sizes)
 			continue;
-		(void)plan_update(p, s, &o[i]);
+		(void)turns_plan_update(p, s, &o[i]);
 		p->of[p->updates++] = i;
 		p->parts += o[i].sizes;
 	}
 	return 0;
 }
 
-static int plan_make(struct plan *p, const struct turns *s, struct gate_offer *o, size_t n,
+static int turns_plan_make(struct plan *p, const struct turns *s, struct gate_offer *o, size_t n,
 		     struct error *err)
 {
 	size_t sent;
 
-	if (plan_state(p, s, o, n, 0, err) != 0)
+	if (turns_plan_state(p, s, o, n, 0, err) != 0)
 		return -1;
 	size_t outer = xfer_begin(&p->net);
 	if (xfer_order(&p->net, p->update, p->updates, MARGIN, p->order, &sent, err) != 0)
@@ -658,15 +658,15 @@ int turns_schedule(const struct turns *s, const struct turns_dense *dense, struc
 
 	for (size_t i = 0; i < n; i++) {
 		parts += o[i].sizes;
-		o[i].host = host_for_sums(s, &o[i]);
+		o[i].host = turns_host_for_sums(s, &o[i]);
 		o[i].crew = 0;
 		o[i].hop = -1;
 	}
 	if (turns_plan_new(&p, n, parts, err) == 0)
-		rc = plan_make(&p, s, o, n, err);
+		rc = turns_plan_make(&p, s, o, n, err);
 	if (rc == 0 && dense->parts > 0 && turns_plan_new(&crews, n, parts, err) == 0 &&
-	    plan_state(&crews, s, o, n, 1, err) == 0)
-		rc = crews_plan(&crews, s, dense, o, err);
+	    turns_plan_state(&crews, s, o, n, 1, err) == 0)
+		rc = turns_crews_plan(&crews, s, dense, o, err);
 	if (log && rc == 0)
 		turns_log_state(log, crews.aggregator ? &crews : &p, s, o, at);
 	turns_plan_free(&p);

@@ -67,7 +67,7 @@ static int advise_add(struct sim *s, const struct adviser *v, const struct what 
 			v->err);
 }
 
-static void *copied(const void *from, size_t count, size_t size)
+static void *advise_copied(const void *from, size_t count, size_t size)
 {
 	void *to = malloc((count + 1) * size);
 	if (to && count > 0)
@@ -76,17 +76,17 @@ static void *copied(const void *from, size_t count, size_t size)
 }
 
 /* advise_run() ends it. */
-static int what_begin(const struct adviser *v, struct what *w)
+static int advise_begin(const struct adviser *v, struct what *w)
 {
 	const struct copy *c = &v->copy;
 	*w = (struct what){.job = *v->job, .copy = *c};
-	w->copy.speed = copied(c->speed, c->workers * c->windows, sizeof *c->speed);
-	w->copy.rows = copied(c->rows, c->workers * c->windows, sizeof *c->rows);
-	w->copy.delay = copied(c->delay, c->servers, sizeof *c->delay);
-	w->copy.event = copied(c->event, c->events, sizeof *c->event);
-	w->copy.scale = copied(c->scale, c->scales, sizeof *c->scale);
-	w->copy.saving = copied(c->saving, c->windows, sizeof *c->saving);
-	w->copy.device = c->device ? copied(c->device, c->workers, sizeof *c->device) : NULL;
+	w->copy.speed = advise_copied(c->speed, c->workers * c->windows, sizeof *c->speed);
+	w->copy.rows = advise_copied(c->rows, c->workers * c->windows, sizeof *c->rows);
+	w->copy.delay = advise_copied(c->delay, c->servers, sizeof *c->delay);
+	w->copy.event = advise_copied(c->event, c->events, sizeof *c->event);
+	w->copy.scale = advise_copied(c->scale, c->scales, sizeof *c->scale);
+	w->copy.saving = advise_copied(c->saving, c->windows, sizeof *c->saving);
+	w->copy.device = c->device ? advise_copied(c->device, c->workers, sizeof *c->device) : NULL;
 	if (!w->copy.speed || !w->copy.rows || !w->copy.delay || !w->copy.event || !w->copy.scale ||
 	    !w->copy.saving ||
 	    (c->device && !w->copy.device)) {
@@ -120,7 +120,7 @@ static double advise_run(const struct adviser *v, struct what *w)
 
 /* ---- without a suspect ---- */
 
-static void what_without_rows(struct copy *c)
+static void advise_without_rows(struct copy *c)
 {
 	for (size_t i = 0; i < c->workers * c->windows; i++) {
 		double each = 1 / c->speed[i] - c->rows[i];
@@ -132,7 +132,7 @@ static void what_without_rows(struct copy *c)
 }
 
 /* every: seconds; 0: there are none. Batches take longer only while one is written. */
-static void what_with_checkpoints(const struct adviser *v, struct what *w, double every)
+static void advise_with_checkpoints(const struct adviser *v, struct what *w, double every)
 {
 	struct copy *c = &w->copy;
 	double before = v->job->checkpoint_every, kept = before > 0 && every > 0 ? before / every : 0;
@@ -150,19 +150,19 @@ static int advise_is_named(const char *what, const char *prefix, size_t number)
 	return strcmp(id, what) == 0;
 }
 
-static int is_suspected(const struct adviser *v, enum advise_kind kind, const char *what, size_t worker)
+static int advise_is_suspected(const struct adviser *v, enum advise_kind kind, const char *what, size_t worker)
 {
 	return kind == ADVISE_WORKERS || (kind == ADVISE_WORKER && advise_is_named(what, "w", worker)) ||
 	       (kind == ADVISE_HOST && strcmp(v->host[worker], what) == 0);
 }
 
-static int is_suspected_server(enum advise_kind kind, const char *what, size_t server)
+static int advise_is_suspected_server(enum advise_kind kind, const char *what, size_t server)
 {
 	return kind == ADVISE_SERVERS || (kind == ADVISE_SERVER && advise_is_named(what, "ps", server));
 }
 
 /* From now on no slower than the median worker. */
-static void what_at_pace(const struct adviser *v, struct copy *c, size_t worker)
+static void advise_at_pace(const struct adviser *v, struct copy *c, size_t worker)
 {
 	double *speed = c->speed + worker * c->windows;
 	for (size_t k = 0; k < c->windows; k++)
@@ -170,7 +170,7 @@ static void what_at_pace(const struct adviser *v, struct copy *c, size_t worker)
 }
 
 /* The suspected workers are no slower than the median of the others. */
-static int what_like_others(const struct adviser *v, struct copy *c, enum advise_kind kind, const char *what)
+static int advise_like_others(const struct adviser *v, struct copy *c, enum advise_kind kind, const char *what)
 {
 	double *sorted = malloc((c->workers + 1) * sizeof *sorted);
 	if (!sorted)
@@ -178,11 +178,11 @@ static int what_like_others(const struct adviser *v, struct copy *c, enum advise
 	for (size_t k = 0; k < c->windows; k++) {
 		size_t others = 0;
 		for (size_t i = 0; i < c->workers; i++)
-			if (!is_suspected(v, kind, what, i))
+			if (!advise_is_suspected(v, kind, what, i))
 				sorted[others++] = v->copy.speed[i * c->windows + k];
 		double median = others > 0 ? reals_median(sorted, others) : v->median[k];
 		for (size_t i = 0; i < c->workers; i++)
-			if (is_suspected(v, kind, what, i))
+			if (advise_is_suspected(v, kind, what, i))
 				c->speed[i * c->windows + k] = fmax(c->speed[i * c->windows + k], median);
 	}
 	free(sorted);
@@ -191,31 +191,31 @@ static int what_like_others(const struct adviser *v, struct copy *c, enum advise
 
 /* The job without one suspect; or, all_others: without any suspect but this one. kind ADVISE_KINDS is
  * none of them. */
-static double run_without(const struct adviser *v, enum advise_kind kind, const char *what,
+static double advise_run_without(const struct adviser *v, enum advise_kind kind, const char *what,
 			  int all_others)
 {
 	struct what w;
-	if (what_begin(v, &w) != 0)
+	if (advise_begin(v, &w) != 0)
 		return NAN;
 	struct copy *c = &w.copy;
 	for (size_t i = 0; i < c->workers && all_others; i++)
-		if (!is_suspected(v, kind, what, i))
-			what_at_pace(v, c, i);
-	if (!all_others && what_like_others(v, c, kind, what) != 0) {
+		if (!advise_is_suspected(v, kind, what, i))
+			advise_at_pace(v, c, i);
+	if (!all_others && advise_like_others(v, c, kind, what) != 0) {
 		copy_free(c);
 		return NAN;
 	}
 	for (size_t i = 0; i < c->servers; i++)
-		if (is_suspected_server(kind, what, i) != all_others)
+		if (advise_is_suspected_server(kind, what, i) != all_others)
 			c->delay[i] = 0;
 	if ((kind == ADVISE_BARRIER) != all_others)
 		c->cost.pull = c->cost.push = c->cost.commit = c->cost.apply = 0;
 	if ((kind == ADVISE_DATA) != all_others)
-		what_without_rows(c);
+		advise_without_rows(c);
 	if ((kind == ADVISE_RESTARTS) != all_others)
 		c->events = 0;
 	if ((kind == ADVISE_CHECKPOINTS) != all_others)
-		what_with_checkpoints(v, &w, 0);
+		advise_with_checkpoints(v, &w, 0);
 	return advise_run(v, &w);
 }
 
@@ -234,15 +234,15 @@ static int advise_add_one(struct adviser *v, enum advise_kind kind, const char *
 	return 0;
 }
 
-static int suspect(struct adviser *v, enum advise_kind kind, const char *what)
+static int advise_suspect(struct adviser *v, enum advise_kind kind, const char *what)
 {
-	double seconds = run_without(v, kind, what, 0);
+	double seconds = advise_run_without(v, kind, what, 0);
 	return isnan(seconds) ? 0 : advise_add_one(v, kind, what, seconds,
-						   run_without(v, kind, what, 1) - v->list->ideal);
+						   advise_run_without(v, kind, what, 1) - v->list->ideal);
 }
 
 /* The slowest. */
-static int suspect_workers(struct adviser *v)
+static int advise_suspect_workers(struct adviser *v)
 {
 	for (int n = 0; n < SLOWEST; n++) {
 		size_t slowest = 0;
@@ -254,7 +254,7 @@ static int suspect_workers(struct adviser *v)
 			return 0;
 		v->slowness[slowest] = 0; /* it is a suspect already */
 		snprintf(id, sizeof id, "w%zu", slowest);
-		if (suspect(v, ADVISE_WORKER, id) != 0)
+		if (advise_suspect(v, ADVISE_WORKER, id) != 0)
 			return -1;
 	}
 	return 0;
@@ -273,7 +273,7 @@ static size_t advise_on_host(const struct adviser *v, size_t i, double *slowness
 }
 
 /* The slowest with several workers, not all. */
-static int suspect_hosts(struct adviser *v)
+static int advise_suspect_hosts(struct adviser *v)
 {
 	for (int n = 0; n < SLOWEST; n++) {
 		double most = SLOW, slowness;
@@ -289,13 +289,13 @@ static int suspect_hosts(struct adviser *v)
 		if (!slowest)
 			return 0;
 		slowest->is_suspect = 1;
-		if (suspect(v, ADVISE_HOST, slowest->host) != 0)
+		if (advise_suspect(v, ADVISE_HOST, slowest->host) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int suspect_server(struct adviser *v)
+static int advise_suspect_server(struct adviser *v)
 {
 	size_t slowest = 0;
 	char id[OPTION_ID_MAX];
@@ -305,17 +305,17 @@ static int suspect_server(struct adviser *v)
 	if (v->copy.servers < 2)
 		return 0;
 	snprintf(id, sizeof id, "ps%zu", slowest);
-	return suspect(v, ADVISE_SERVER, id);
+	return advise_suspect(v, ADVISE_SERVER, id);
 }
 
 static int advise_suspects(struct adviser *v)
 {
-	if (suspect_hosts(v) != 0 || suspect_workers(v) != 0 || suspect_server(v) != 0 ||
-	    suspect(v, ADVISE_WORKERS, "") != 0 ||
-	    (v->copy.servers > 1 && suspect(v, ADVISE_SERVERS, "") != 0))
+	if (advise_suspect_hosts(v) != 0 || advise_suspect_workers(v) != 0 || advise_suspect_server(v) != 0 ||
+	    advise_suspect(v, ADVISE_WORKERS, "") != 0 ||
+	    (v->copy.servers > 1 && advise_suspect(v, ADVISE_SERVERS, "") != 0))
 		return -1;
 	for (int k = ADVISE_BARRIER; k < ADVISE_SUSPECTS; k++)
-		if (suspect(v, (enum advise_kind)k, "") != 0)
+		if (advise_suspect(v, (enum advise_kind)k, "") != 0)
 			return -1;
 	return 0;
 }
@@ -323,7 +323,7 @@ static int advise_suspects(struct adviser *v)
 /* ---- options ---- */
 
 /* So many from the beginning, and always. Those that come are as fast as the median one. */
-static int what_with_workers(const struct adviser *v, struct what *w, size_t workers)
+static int advise_with_workers(const struct adviser *v, struct what *w, size_t workers)
 {
 	struct copy *c = &w->copy;
 	double *speed = realloc(c->speed, (workers + c->workers) * c->windows * sizeof *speed);
@@ -351,7 +351,7 @@ static int what_with_workers(const struct adviser *v, struct what *w, size_t wor
 }
 
 /* It decides by itself, and nobody else. */
-static void what_with_solution(const struct adviser *v, struct what *w, char *solution)
+static void advise_with_solution(const struct adviser *v, struct what *w, char *solution)
 {
 	struct copy *c = &w->copy;
 	size_t kept = 0;
@@ -374,17 +374,17 @@ static int advise_option(struct adviser *v, enum advise_kind kind, const char *v
 		snprintf(text, sizeof text, "%.12g", number);
 	if (kind == ADVISE_SOLUTION && strcmp(text, "antdt-dd") == 0 && !v->copy.device)
 		return advise_add_one(v, kind, text, NAN, NAN);
-	if (what_begin(v, &w) != 0 ||
-	    (kind == ADVISE_NODES && what_with_workers(v, &w, (size_t)number) != 0))
+	if (advise_begin(v, &w) != 0 ||
+	    (kind == ADVISE_NODES && advise_with_workers(v, &w, (size_t)number) != 0))
 		return -1;
 	if (kind == ADVISE_SOLUTION)
-		what_with_solution(v, &w, text);
+		advise_with_solution(v, &w, text);
 	else if (kind == ADVISE_SYNC)
 		w.job.sync = text;
 	else if (kind == ADVISE_BATCH)
 		w.job.batch = (uint64_t)number;
 	else if (kind == ADVISE_CHECKPOINT)
-		what_with_checkpoints(v, &w, number);
+		advise_with_checkpoints(v, &w, number);
 	double seconds = advise_run(v, &w);
 	return isnan(seconds) ? 0 : advise_add_one(v, kind, text, seconds, NAN);
 }
@@ -453,7 +453,7 @@ static int advise_order(const void *x, const void *y)
 					: (saves_a < saves_b) - (saves_a > saves_b);
 }
 
-static int housed_order(const void *x, const void *y)
+static int advise_housed_order(const void *x, const void *y)
 {
 	const struct housed *a = x, *b = y;
 	int differs = strcmp(a->host, b->host);
@@ -472,7 +472,7 @@ static void advise_hosts_were(struct adviser *v)
 	}
 	for (size_t i = 0; i < workers; i++)
 		v->by_host[i] = (struct housed){v->host[i], i, 0};
-	qsort(v->by_host, workers, sizeof *v->by_host, housed_order);
+	qsort(v->by_host, workers, sizeof *v->by_host, advise_housed_order);
 }
 
 static int advise_workers_were(struct adviser *v)
@@ -506,7 +506,7 @@ static int advise_all(struct adviser *v)
 {
 	struct advice_list *l = v->list;
 	struct what w;
-	if (advise_workers_were(v) != 0 || what_begin(v, &w) != 0)
+	if (advise_workers_were(v) != 0 || advise_begin(v, &w) != 0)
 		return -1;
 	l->real = v->copy.seconds;
 	l->left_out = v->copy.left_out;
@@ -516,7 +516,7 @@ static int advise_all(struct adviser *v)
 		return error_set(v->err, ERROR_UNAVAILABLE, NULL, "this job can't be simulated: %.200s",
 				 why.text);
 	}
-	l->ideal = run_without(v, ADVISE_KINDS, "", 1);
+	l->ideal = advise_run_without(v, ADVISE_KINDS, "", 1);
 	if (advise_suspects(v) != 0)
 		return -1;
 	l->suspects = l->count;

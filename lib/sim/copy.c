@@ -65,7 +65,7 @@ struct means {
 	double sum, count;
 };
 
-static void means_add(struct means *m, double value, double weight)
+static void copy_add_mean(struct means *m, double value, double weight)
 {
 	if (weight > 0 && isfinite(value)) {
 		m->sum += value * weight;
@@ -73,7 +73,7 @@ static void means_add(struct means *m, double value, double weight)
 	}
 }
 
-static double means_of(const struct means *m)
+static double copy_mean(const struct means *m)
 {
 	return m->count > 0 ? m->sum / m->count : NAN;
 }
@@ -193,12 +193,12 @@ static double copy_beside(const double *value, const char *held, size_t windows,
 	size_t i = k;
 	while (i > 0 && held[i])
 		i--;
-	means_add(&beside, value[i], held[i] == HELD_NOT);
+	copy_add_mean(&beside, value[i], held[i] == HELD_NOT);
 	for (i = k; i < windows && held[i];)
 		i++;
 	if (i < windows)
-		means_add(&beside, value[i], 1);
-	return means_of(&beside);
+		copy_add_mean(&beside, value[i], 1);
+	return copy_mean(&beside);
 }
 
 /* What a checkpoint costs in waiting. barrier: a batch, in each window. */
@@ -280,11 +280,11 @@ static double copy_barrier(struct copy *c, const struct account *a, const struct
 				batches[k] += did[count++].batches;
 			}
 		barrier[k] = cost_barrier(did, count);
-		means_add(&all, barrier[k], batches[k]);
-		means_add(&least, barrier[k], c->saving[k] ? 0 : batches[k]);
+		copy_add_mean(&all, barrier[k], batches[k]);
+		copy_add_mean(&least, barrier[k], c->saving[k] ? 0 : batches[k]);
 		batches[k] /= fmax(workers, 1);
 	}
-	double mean = means_of(least.count > 0 ? &least : &all);
+	double mean = copy_mean(least.count > 0 ? &least : &all);
 	c->cost.save = copy_waits_for_save(c, a, clock, barrier, batches, c->saving);
 	size_t known = 0;
 	for (size_t k = 0; k < c->windows; k++)
@@ -324,16 +324,16 @@ static void copy_starts(struct copy *c, const struct account *a, const struct co
 		if (m->kind != ACCOUNT_RESTART || m->node == ACCOUNT_NOBODY)
 			continue;
 		if (account_is_worker(&a->node[m->node]))
-			means_add(&worker, m->seconds, 1);
+			copy_add_mean(&worker, m->seconds, 1);
 		else if (strcmp(m->what, "kill-restart") == 0) {
-			means_add(&server, m->seconds - m->down, 1);
-			means_add(&hand_over, m->down, 1);
+			copy_add_mean(&server, m->seconds - m->down, 1);
+			copy_add_mean(&hand_over, m->down, 1);
 		}
 	}
 	copy_first_starts(c, a, clock, &c->cost);
-	c->cost.start = worker.count > 0 ? means_of(&worker) : c->cost.start;
-	c->cost.start_server = means_of(&server);
-	c->cost.hand_over = means_of(&hand_over);
+	c->cost.start = worker.count > 0 ? copy_mean(&worker) : c->cost.start;
+	c->cost.start_server = copy_mean(&server);
+	c->cost.hand_over = copy_mean(&hand_over);
 }
 
 static void copy_checkpoints(struct copy *c, const struct account *a)
@@ -341,11 +341,11 @@ static void copy_checkpoints(struct copy *c, const struct account *a)
 	struct means save = {0}, written = {0};
 	for (size_t i = 0; i < a->marks; i++)
 		if (a->mark[i].kind == ACCOUNT_CHECKPOINT) {
-			means_add(&save, a->mark[i].seconds, 1);
-			means_add(&written, a->mark[i].written, 1);
+			copy_add_mean(&save, a->mark[i].seconds, 1);
+			copy_add_mean(&written, a->mark[i].written, 1);
 		}
-	c->cost.save = save.count > 0 ? fmax(means_of(&save), c->cost.save) : NAN;
-	c->written = written.count > 0 ? fmax(means_of(&written) - c->cost.save, 0) : 0;
+	c->cost.save = save.count > 0 ? fmax(copy_mean(&save), c->cost.save) : NAN;
+	c->written = written.count > 0 ? fmax(copy_mean(&written) - c->cost.save, 0) : 0;
 }
 
 /* ---- nodes ---- */
@@ -420,9 +420,9 @@ static int copy_scales(struct copy *c, const struct account *a, const struct cop
 		c->scale[c->scales++] = (struct copy_scale){
 			copy_trained(clock, a->turn[i].at - seconds), workers, servers};
 		if (workers > before)
-			means_add(&pending, seconds, 1);
+			copy_add_mean(&pending, seconds, 1);
 	}
-	c->cost.pending = means_of(&pending);
+	c->cost.pending = copy_mean(&pending);
 	return 0;
 }
 
@@ -540,9 +540,9 @@ static void copy_comm(struct copy *c, const struct account *a)
 		if (!account_is_worker(n) || n->points < 2)
 			continue;
 		const struct account_point *p = &n->point[n->points - 1], *q = &n->point[0];
-		means_add(&comm, (p->comm - q->comm) / (p->batches - q->batches), p->batches - q->batches);
+		copy_add_mean(&comm, (p->comm - q->comm) / (p->batches - q->batches), p->batches - q->batches);
 	}
-	c->cost.pull = c->cost.push = means_of(&comm) / 2;
+	c->cost.pull = c->cost.push = copy_mean(&comm) / 2;
 }
 
 /* Returns how long the slowest takes for a unit. Each of its pushes costs a part of that. */
