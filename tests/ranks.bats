@@ -231,6 +231,28 @@ solved() {
 	[ "$(awk '{ n += $1 } END { print n }' counts/w0.counts)" -eq "$(last first.out samples)" ]
 }
 
+@test "ranks: the last one dies while the others start, long after they went back: nobody asks for the checkpoint that is pruned by now" {
+	local round
+	ranks_job WORKERS=2 CHECKPOINT=0.2,keep:1 "$(starts_held)"
+	begin first
+	for round in 1 2; do
+		wait_for '[ "$(logged "^pruned checkpoint=")" -ge '$((4 * round))' ] && members 2'
+		touch counts/hold.w1
+		kill -9 "$(trainer_of w1)"
+		wait_for '[ "$(logged "^event role=worker id=w1 kind=restart ")" = '$((2 * round - 1))' ]'
+		kill -9 "$(trainer_of w0)"
+		wait_for '[ "$(logged "^event role=worker id=w0 kind=restart ")" = '$((2 * round - 1))' ]'
+		rm counts/hold.w1
+		wait_for "went_back $round"
+	done
+	wait_for 'members 2'
+	touch counts/enough
+	wait $SUPERVISOR
+	[ "$(last first.out ended)" = enough ]
+	went_back 2
+	cmp counts/w0.counts counts/w1.counts
+}
+
 @test "ranks: SIGTERM to all processes of the job at once: it ends without waiting, and goes on from the last checkpoint" {
 	ranks_job EPOCHS=4 CHECKPOINT=0.5
 	local all=() pid rank

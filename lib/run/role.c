@@ -194,13 +194,18 @@ static const char *cut_to_restore(const struct supervisor *s)
 }
 
 /* The same, of trainers. Where one of them may start later than the others, it begins with what another
- * one has: the checkpoint is an old one then, or gone. */
+ * one has: the checkpoint is an old one then, or pruned. If no other one is left, the lead asks for a
+ * rollback. */
 static const char *saved_to_restore(const struct supervisor *s)
 {
+	const char *cut = cut_to_restore(s);
+	if (!job_kind(s->job)->sums)
+		return cut;
 	EACH_OF (n, s, &role_agent)
-		if (job_kind(s->job)->sums && n->stage == STAGE_READY)
+		if (n->stage == STAGE_READY)
 			return NULL;
-	return cut_to_restore(s);
+	int is_pruned = cut == s->recover.cut && !s->recover.intent && access(cut, F_OK) != 0;
+	return is_pruned ? NULL : cut;
 }
 
 /* What every lead needs to know: the one in the first server, and one of its own. */
