@@ -54,7 +54,7 @@ LIBS     = -Wl,--as-needed -levent -lcsv -lz -lzstd -lxxhash -lopenblas -ljansso
 UNITS    = $(filter-out $(LEFT_OUT),$(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c)))
 BATS     = $(patsubst tests/%.bats,%,$(shell ls -S tests/*.bats))
 # check runs the short forms of FAULTS, check-all of both, `make fault` and `make bench` all of them.
-FAULTS   = $(notdir $(filter-out %.bash %.c %.py,$(wildcard tests/fault/*)))
+FAULTS   = $(notdir $(filter-out %.bash %.c %.h %.py,$(wildcard tests/fault/*)))
 BENCHES  = $(notdir $(filter-out %.bash %.c %.cu %.h %.awk %.py,$(wildcard tests/bench/*)))
 
 # Tests and benches compute with what od and bash write, which is 0,5 in some languages; they are in
