@@ -390,7 +390,7 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	struct monitor *m = NULL;
 	int status = 0;
-	cmd_begin(PROGRAM);
+	loop_begin(PROGRAM);
 	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
 	if (bpt_monitor_check_settings(&s, &err) != 0)
 		return cmd_fail(PROGRAM, &err);

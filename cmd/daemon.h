@@ -4,7 +4,7 @@
 #ifndef PACELINE_CMD_DAEMON_H
 #define PACELINE_CMD_DAEMON_H
 
-#include "cmd/cmd.h"
+#include "cmd/loop.h"
 #include "wire/notify.h"
 #include "wire/server.h"
 

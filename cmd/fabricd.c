@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	int status = 0;
 
-	cmd_begin(PROGRAM);
+	loop_begin(PROGRAM);
 	options.host = this_host(name, sizeof name);
 	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
 	int parsed = 0;

@@ -830,7 +830,7 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	int status = 0;
 
-	cmd_begin(PROGRAM);
+	loop_begin(PROGRAM);
 	signal(SIGUSR1, SIG_IGN); /* it may come when its standby is the server already */
 	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
 	/* Each worker is a connection, and each of those may pass shared memory. */

@@ -123,7 +123,7 @@ int main(int argc, char **argv)
 		.epilogue = "The second form continues from the journal in DIR. A get with wait= is "
 			    "answered within wait= seconds,\n86400 at most.\n" DAEMON_CLIENTS};
 	struct error err = {0};
-	cmd_begin(PROGRAM);
+	loop_begin(PROGRAM);
 	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
 	if (shardd_check_settings(&s, &err) != 0)
 		return cmd_fail(PROGRAM, &err);

@@ -6,7 +6,7 @@
 #include "cmd/trainctl.h"
 #include "base/near.h"
 #include "base/version.h"
-#include "cmd/cmd.h"
+#include "cmd/loop.h"
 #include "proc/parent.h"
 #include "proc/process.h"
 
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
 {
 	if (argc > 0 && strcmp(argv[0], PARENT_NAME) == 0)
 		return parent_main(argc, argv);
-	cmd_begin(PROGRAM);
+	loop_begin(PROGRAM);
 	numbers_with_point();
 	if (argc < 2)
 		return no_command();

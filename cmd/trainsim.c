@@ -2,7 +2,7 @@
  * trainsim(1): a job on a simulated cluster.  A filter: what the cluster is in, the records of the
  * job's log out.
  */
-#include "cmd/cmd.h"
+#include "cmd/loop.h"
 #include "cmd/filter.h"
 
 #include "sim/sim.h"
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 		.about = "Simulates a training job on a cluster of any size.",
 		.rows = rows};
 	struct error err = {0};
-	cmd_begin(PROGRAM);
+	loop_begin(PROGRAM);
 	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
 	int status = simulate(&o, strict, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 	return cmd_end(PROGRAM, status);

@@ -3,6 +3,7 @@
  * gives gradients back, and owns nothing that can't be lost.
  */
 #include "cmd/kernels.h"
+#include "cmd/loop.h"
 #include "cmd/names.h"
 #include "cmd/node.h"
 
@@ -358,7 +359,7 @@ int main(int argc, char **argv)
 	struct schema *schema = NULL;
 	struct dataset *data = NULL;
 	struct model_spec spec;
-	cmd_begin(PROGRAM);
+	loop_begin(PROGRAM);
 	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
 	if (kernels_need_room(argv, &err) != 0)
 		return cmd_fail(PROGRAM, &err);

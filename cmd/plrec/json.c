@@ -3,7 +3,7 @@
  */
 #include "cmd/plrec.h"
 
-#include <jansson.h>
+#include "record/json.h"
 
 static int add_member(struct record_out *o, const char *key, const json_t *value, const char *place,
 		      struct error *err)
@@ -71,7 +71,7 @@ int rec_from_json(struct error *err)
 		if (strspn(line, " \t\r") == len)
 			continue;
 		json_error_t why;
-		json_t *object = json_loadb(line, len, JSON_REJECT_DUPLICATES, &why);
+		json_t *object = json_read(line, len, &why);
 		if (!object)
 			result = error_set(err, ERROR_DATA, in.place, "column %d: %s", why.column,
 					   why.text);

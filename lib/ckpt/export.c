@@ -7,11 +7,11 @@
 
 #include "base/fs.h"
 #include "base/reals.h"
+#include "record/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +132,7 @@ static int add_all(const struct export *x, json_t *header)
 
 static int make_header(struct export *x, struct error *err)
 {
+	json_watch_memory();
 	json_t *header = json_object();
 	if (!header)
 		return export_no_memory(x, err);
@@ -142,6 +143,10 @@ static int make_header(struct export *x, struct error *err)
 	int result = add_all(x, header);
 	char *text = result == 0 ? json_dumps(header, JSON_COMPACT) : NULL;
 	json_decref(header);
+	if (json_lacked_memory()) {
+		free(text);
+		return export_no_memory(x, err);
+	}
 	if (result == -2)
 		return error_set(err, ERROR_DATA, x->name,
 				 "two tensors would have the same name in the file");

@@ -10,10 +10,10 @@
 #include "base/reals.h"
 #include "ckpt/manifest.h"
 #include "ckpt/reshard.h"
+#include "record/json.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,8 +73,7 @@ static int read_header(struct import *x, struct error *err)
 	if (x->map_bytes < HEADER_PREFIX_BYTES || len > HEADER_BYTES_MAX ||
 	    len > x->map_bytes - HEADER_PREFIX_BYTES)
 		return error_set(err, ERROR_DATA, file, "is no safetensors file, or is cut off");
-	x->header = json_loadb((const char *)x->map + HEADER_PREFIX_BYTES, (size_t)len,
-			       JSON_REJECT_DUPLICATES, &why);
+	x->header = json_read((const char *)x->map + HEADER_PREFIX_BYTES, (size_t)len, &why);
 	if (!json_is_object(x->header))
 		return error_set(err, ERROR_DATA, file, "its header is no JSON object%s%s",
 				 x->header ? "" : ": ", x->header ? "" : why.text);

@@ -127,13 +127,14 @@ static int ckpt_list_look_at(const char *dir, const char *name, struct ckpt_entr
 	    fs_join(path, sizeof path, dir, name, NULL) != 0 ||
 	    fs_join(manifest, sizeof manifest, path, CKPT_MANIFEST, NULL) != 0)
 		return 0;
-	if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
-		return 0;
 	struct error why = {0};
 	int missing = 0;
-	if (access(manifest, F_OK) != 0) {
+	int seen = lstat(path, &st);
+	if (seen == 0 ? !S_ISDIR(st.st_mode) : errno == ENOENT)
+		return 0;
+	if (seen != 0 || access(manifest, F_OK) != 0) {
 		missing = errno == ENOENT || errno == ELOOP;
-		error_errno(&why, 0, manifest, "can't be looked at");
+		error_errno(&why, 0, seen != 0 ? path : manifest, "can't be looked at");
 		if (!ckpt_list_is_number(name))
 			return 0;
 	}

@@ -64,6 +64,8 @@ int ckpt_make_dir(const char *out, int *making, struct error *err)
 		return error_errno(err, ERROR_CANTCREAT, out, "can't be made");
 	if (fs_lock(lock, making, err) == 0)
 		return 0;
+	if (err->code != ERROR_TEMPFAIL)
+		unlink(lock);
 	rmdir(out); /* this fails if another process has made its lock */
 	return -1;
 }
