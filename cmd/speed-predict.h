@@ -6,9 +6,8 @@
 
 #include "cmd/cmd.h"
 
+#include "base/hash.h"
 #include "predict/group.h"
-
-#include <uthash.h>
 
 #define PROGRAM "speed-predict"
 

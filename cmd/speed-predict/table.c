@@ -24,9 +24,13 @@ int table_add(struct table *t, const char *id, struct worker **out, struct error
 	if (!w)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a worker");
 	snprintf(w->id, sizeof w->id, "%s", id);
+	HASH_ADD_STR(t->by_id, id, w);
+	if (hash_lacks(w)) {
+		free(w);
+		return error_set(err, ERROR_OS, NULL, "out of memory for a worker");
+	}
 	w->number = t->count;
 	t->row[t->count++] = w;
-	HASH_ADD_STR(t->by_id, id, w);
 	*out = w;
 	return 0;
 }

@@ -127,6 +127,11 @@ static void keep_force(struct gate *g, const struct record *r, const char *kind,
 	f->line = copy;
 	read_sizes(f, r);
 	HASH_ADD_STR(g->force, key, f);
+	if (hash_lacks(f)) {
+		g->failed = 1;
+		free(f);
+		free(copy);
+	}
 }
 
 void acts_keep(struct gate *g, const struct record *r, const char *line, size_t len)

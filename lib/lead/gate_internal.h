@@ -7,12 +7,12 @@
 #ifndef PACELINE_LEAD_GATE_INTERNAL_H
 #define PACELINE_LEAD_GATE_INTERNAL_H
 
+#include "base/hash.h"
 #include "lead/gate.h"
 #include "monitor/node.h"
 #include "record/record.h"
 
 #include <stdarg.h>
-#include <uthash.h>
 
 enum refused { REFUSED_NOT, REFUSED_BY_SHARDD, REFUSED_BY_SERVER, REFUSED_KINDS };
 /* OVER: it was given, and has not come in time. */

@@ -133,6 +133,11 @@ struct worker *worker_get(struct gate *g, const char *id)
 	w->scale = 1.0;
 	w->version = GATE_NO_STATE;
 	HASH_ADD_STR(g->workers, id, w);
+	if (hash_lacks(w)) {
+		g->failed = 1;
+		free(w);
+		return NULL;
+	}
 	return w;
 }
 

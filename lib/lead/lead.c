@@ -59,14 +59,17 @@ uint64_t lead_defer(struct lead *l, struct request *rq)
 {
 	struct pending *p = calloc(1, sizeof *p);
 
-	if (!p) {
+	if (p) {
+		p->token = ++l->token;
+		p->lead = l;
+		p->rq = rq;
+		HASH_ADD(hh, l->pendings, token, sizeof p->token, p);
+	}
+	if (!p || hash_lacks(p)) {
+		free(p);
 		request_err(rq, "no-memory", NULL);
 		return 0;
 	}
-	p->token = ++l->token;
-	p->lead = l;
-	p->rq = rq;
-	HASH_ADD(hh, l->pendings, token, sizeof p->token, p);
 	request_defer(rq, lead_on_cancel, p);
 	return p->token;
 }

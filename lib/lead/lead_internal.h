@@ -8,13 +8,12 @@
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
 #include "base/boot.h"
+#include "base/hash.h"
 #include "ckpt/ckpt.h"
 #include "lead/lead.h"
 #include "lead/watch.h"
 #include "record/recordlog.h"
 #include "wire/peer.h"
-
-#include <uthash.h>
 
 struct aside;
 struct timer;

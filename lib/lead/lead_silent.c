@@ -41,6 +41,10 @@ static struct silent *silent_get(struct silents *s, const char *worker)
 		return m;
 	snprintf(m->worker, sizeof m->worker, "%s", worker);
 	HASH_ADD_STR(s->all, worker, m);
+	if (hash_lacks(m)) {
+		free(m);
+		return NULL;
+	}
 	return m;
 }
 

@@ -302,6 +302,10 @@ static struct trainer_seen *seen_get(struct lead *l, const char *worker)
 		return t;
 	snprintf(t->worker, sizeof t->worker, "%s", worker);
 	HASH_ADD_STR(l->seen, worker, t);
+	if (hash_lacks(t)) {
+		free(t);
+		return NULL;
+	}
 	return t;
 }
 

@@ -4,11 +4,11 @@
  */
 #include "ps/stage.h"
 
+#include "base/hash.h"
 #include "ps/buffers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <uthash.h>
 
 #define WORKERS_MAX 65536
 
@@ -59,6 +59,10 @@ static struct worker *stage_find_or_make(struct stage *s, const char *id)
 		return NULL;
 	snprintf(w->id, sizeof w->id, "%s", id);
 	HASH_ADD_STR(s->workers, id, w);
+	if (hash_lacks(w)) {
+		free(w);
+		return NULL;
+	}
 	return w;
 }
 

@@ -54,6 +54,10 @@ static int in_force_put(struct sup_in_force *f, const struct action *a)
 	memcpy(have->key, key, sizeof have->key);
 	have->action = *a;
 	HASH_ADD_STR(f->first, key, have);
+	if (hash_lacks(have)) {
+		free(have);
+		return -1;
+	}
 	f->count++;
 	return 0;
 }

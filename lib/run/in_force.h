@@ -30,11 +30,11 @@
 #define PACELINE_RUN_IN_FORCE_H
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "solve/solution.h"
 
 #include <stddef.h>
 #include <stdint.h>
-#include <uthash.h>
 
 struct supervisor;
 

@@ -9,6 +9,7 @@
 #ifndef PACELINE_RUN_NODE_H
 #define PACELINE_RUN_NODE_H
 
+#include "base/hash.h"
 #include "base/option.h"
 #include "run/action.h"
 #include "run/node_process.h"
@@ -22,8 +23,6 @@
 #include "run/stage.h"
 #include "run/talk.h"
 #include "run/watchdog.h"
-
-#include <uthash.h>
 
 struct sup_node {
 	struct supervisor *sup;

@@ -156,12 +156,17 @@ struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, s
 		sup_recall_lives(n);
 	if (!n)
 		return NULL;
+	HASH_ADD_STR(s->roster.by_id, id, n);
+	if (hash_lacks(n)) {
+		error_set(err, ERROR_OS, n->id, "out of memory");
+		sup_node_free(n);
+		return NULL;
+	}
 	sup_brain_size(n);
 	while (*at && stands_before(*at, role, number))
 		at = &(*at)->next;
 	n->next = *at;
 	*at = n;
-	HASH_ADD_STR(s->roster.by_id, id, n);
 	return n;
 }
 
