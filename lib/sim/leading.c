@@ -249,7 +249,7 @@ static void leading_fetch(struct sim *s)
 {
 	const struct gate_effect *e = gate_ahead(s->gate, 8);
 	if (e && e->kind == GATE_ANSWER && e->token > 0)
-		sim_fetch_node(&s->node[(e->token - 1) % s->workers]);
+		sim_fetch(&s->node[(e->token - 1) % s->workers], SIM_LINES_ANSWER);
 }
 
 static int leading_carry_one(struct sim *s)

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,19 +140,13 @@ static void sim_begin(struct sim *s)
 		control_start(s, &s->node[i], "start", s->cost.stagger * (double)i);
 }
 
-void sim_fetch_node(const struct sim_node *n)
-{
-	for (size_t i = 0; i < offsetof(struct sim_node, actions) + sizeof n->actions; i += 64)
-		__builtin_prefetch((const char *)n + i, 1);
-}
-
 /* With a hundred thousand nodes most of the time is spent waiting for memory. So what events to come
  * will touch is fetched while others are handled: first the node, then what it points to. */
-static void sim_fetch(struct sim *s)
+static void sim_fetch_ahead(struct sim *s)
 {
 	const struct event *e = events_ahead(&s->events, 16);
 	if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK)
-		sim_fetch_node(&s->node[e->node]);
+		sim_fetch(&s->node[e->node], e->kind == EVENT_PUSHED ? SIM_LINES_PUSH : SIM_LINES_NEXT);
 	e = events_ahead(&s->events, 8);
 	if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK) {
 		const struct sim_node *n = &s->node[e->node];
@@ -297,7 +290,7 @@ int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 			s->moved_at = e.at;
 		}
 		s->now = e.at;
-		sim_fetch(s);
+		sim_fetch_ahead(s);
 		sim_handle(s, &e);
 	}
 	if (got < 0)

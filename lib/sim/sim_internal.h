@@ -175,45 +175,52 @@ enum sim_state {
 	SIM_LEAVING
 };
 
-/* What each batch touches stands first, up to `actions`. */
+/* A hundred thousand of them don't fit a cache: what each batch touches stands first, in lines of 64 bytes, by when
+ * it is touched, and is fetched ahead by these lines (sim_fetch()). */
+enum { SIM_LINES_ANSWER = 1 | 2 | 8 | 16, SIM_LINES_PUSH = 1 | 2 | 4 | 16 | 32 | 64, SIM_LINES_NEXT = 1 | 2 | 16 | 32 | 64 };
 struct sim_node {
-	enum sim_state state;
-	enum node_role role;
+	/* at each event */
+	_Alignas(64) enum sim_state state;
 	uint32_t life;
 	int is_member;
 	int is_stopped; /* it lives and does not move */
-	uint32_t slot_life; /* of life_slot */
-	/* a worker */
+	int has_asked;  /* see `coming` */
+	double late; /* by so much its own work ends later than planned */
+	/* It owes its next step since then (a worker, no server); below 0: it owes nothing. */
+	double owes;
+	double mark, pushed_at; /* when it began to see to its next batch; when this one is pushed */
+	uint64_t iteration;
+	struct tally_batch batch;
 	size_t seat, row_seat; /* gate_seat(), queue_seat() */
-	uint64_t generation, sequence, iteration;
+	uint64_t generation;
+	/* with its push, and the answer */
+	struct pulse pulse;
+	struct predictor *speed; /* NULL: none yet */
+	uint64_t sequence;
+	uint64_t pulled; /* units in the parameters that it computes with, where the delay has a bound */
+	struct tally tally;
+	/* with its next batch */
 	struct sim_piece *held;
 	size_t helds, held_room;
-	int has_asked; /* and shardd has answered: */
-	struct sim_piece coming; /* length 0: there are no rows now */
-	int is_listed; /* among those who wait at shardd, or did; behind it: */
-	struct sim_node *next_waiter;
+	struct sim_piece coming; /* what shardd has answered; length 0: there are no rows now */
 	uint64_t rows_held;
-	double mark, pushed_at; /* when it began to see to its next batch; when this one is pushed */
-	double pace; /* its computing takes so many times as long as with its first cores */
-	double late; /* by so much its own work ends later than planned */
-	struct tally_batch batch;
-	struct tally tally;
 	/* where its drag comes from */
 	size_t slot, life_slot; /* of the schedule + 1; 0: none */
-	size_t drags, drag_at;  /* so many of its own */
 	size_t turn_slot;       /* this slot has said so in this turn, see struct sim: */
 	double turn_delay;
 	uint32_t turn; /* 0: none */
-	/* It owes its next step since then (a worker, no server); below 0: it owes nothing. */
-	double owes;
-	uint64_t pulled; /* units in the parameters that it computes with */
+	uint32_t slot_life; /* of life_slot */
+	size_t drags, drag_at;  /* so many of its own */
+	double pace; /* its computing takes so many times as long as with its first cores */
+	struct actions actions; /* sizes */
+	/* seldom */
+	enum node_role role;
+	int is_listed; /* among those who wait at shardd, or did; behind it: */
+	struct sim_node *next_waiter;
 	double ready_at; /* its process became a member; below 0: it has not */
 	double watched, watched_since; /* it is judged then; what it owed since then when this was planned */
 	uint32_t host; /* where it is; SIM_NO_HOST: a server on one of its own */
-	struct predictor *speed; /* NULL: none yet */
 	double foretold; /* samples a second of its next batch; 0: not known */
-	struct pulse pulse;
-	struct actions actions; /* sizes */
 	const struct sim_drag *drag; /* the first of its own */
 	struct sim_line line;
 	char id[OPTION_ID_MAX];
@@ -386,10 +393,17 @@ void control_happens(struct sim *s, uint32_t number);
 /* Carries out a decision: all, or nothing. */
 int control_carry(struct sim *s, const struct decision *d, struct error *err);
 
+/* These of its lines will soon be touched. */
+static inline void sim_fetch(const struct sim_node *n, unsigned lines)
+{
+	for (size_t i = 0; i < 7; i++)
+		if (lines >> i & 1)
+			__builtin_prefetch((const char *)n + 64 * i, 1);
+}
+
 /* sim.c */
 void sim_fail(struct sim *s, const struct error *err);
 void sim_fail_memory(struct sim *s);
-void sim_fetch_node(const struct sim_node *n); /* it will soon be looked at */
 void sim_plan_as(struct sim *s, double at, enum event_kind kind, uint32_t number, uint32_t life);
 void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n);
 void sim_log(struct sim *s, struct record_out *o); /* with at= */

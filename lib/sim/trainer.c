@@ -143,10 +143,11 @@ static double worker_foretells(const struct sim *s, struct sim_node *n, const st
 {
 	double own = s->cost.sample, cpu = s->job.load && drag->speed > 0 && own > 0
 						   ? fmax(0, 1 - drag->speed * own) : NAN;
-	if (n->speed)
-		n->foretold = predictor_next(n->speed, n->batch.samples < worker_batch(n) || !(n->batch.time > 0)
-							       ? 0 : (double)n->batch.samples / n->batch.time,
-					     cpu, NAN);
+	if (!n->speed)
+		return 0;
+	n->foretold = predictor_next(n->speed, n->batch.samples < worker_batch(n) || !(n->batch.time > 0)
+						       ? 0 : (double)n->batch.samples / n->batch.time,
+				     cpu, NAN);
 	return n->foretold;
 }
 
@@ -298,7 +299,8 @@ void worker_pulled(struct sim *s, struct sim_node *n)
 	n->batch.wait = served - s->now;
 	n->batch.comm = pulled - served;
 	n->batch.compute = computed - pulled;
-	n->pulled = gate_iteration(s->gate);
+	if (s->job.delay != SIM_NO_DELAY)
+		n->pulled = gate_iteration(s->gate);
 	if (s->links > 0 || s->announce.is_on) /* in the order of time, as links are shared */
 		sim_plan(s, computed, EVENT_COMPUTED, n);
 	else
@@ -323,6 +325,7 @@ void worker_computed(struct sim *s, struct sim_node *n, double at)
 		worker_sends(s, n, at, network_exchange(s, n, at));
 }
 
+/* Without its ranges. */
 static struct gate_push worker_push(struct sim *s, struct sim_node *n)
 {
 	return (struct gate_push){.sequence = n->sequence,
@@ -330,9 +333,6 @@ static struct gate_push worker_push(struct sim *s, struct sim_node *n)
 				  .count = n->batch.samples,
 				  .size = worker_batch(n),
 				  .pulled = s->job.delay != SIM_NO_DELAY ? n->pulled : GATE_PULLED_UNKNOWN,
-				  .range = n->announced,
-				  .ranges = n->ranges,
-				  .group = n->group,
 				  .time = n->batch.time};
 }
 
@@ -352,6 +352,8 @@ void worker_announces(struct sim *s, struct sim_node *n)
 	n->state = SIM_ASKING;
 	hung_rests(s, n);
 	struct gate_push push = worker_push(s, n);
+	push.range = n->announced;
+	push.ranges = n->ranges;
 	announce_push(s, &who, &push);
 	leading_obey(s);
 }
@@ -370,7 +372,11 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 	struct gate_range range[GATE_RANGES_MAX];
 	struct drag drag = cluster_drag(s, n);
 	struct gate_push push = worker_push(s, n);
-	if (!s->announce.is_on) {
+	if (s->announce.is_on) {
+		push.range = n->announced;
+		push.ranges = n->ranges;
+		push.group = n->group;
+	} else {
 		push.sequence = ++n->sequence;
 		push.ranges = worker_take_batch(n, range);
 		push.range = range;
