@@ -21,24 +21,28 @@ enum grant { GRANT_NONE, GRANT_ASKED, GRANT_GIVEN, GRANT_OVER, GRANTS };
 /* A push from its arrival to its answer: in g->held, then in g->sent, both in order of arrival.
  * Before that it may be in g->announced; once dropped there, it is held, as one that came late. */
 struct push {
-	struct worker *worker;
+	/* What walks over all pushes look at stands first, in one line of the cache. */
 	struct push *next;
-	size_t seat; /* of the worker */
-	uint64_t generation, sequence, iteration, count, size, pulled;
+	struct worker *worker;
+	uint64_t count;
 	struct gate_range *range; /* `one`, or an array */
 	size_t ranges;
-	size_t tokens;
-	uint64_t token[GATE_TOKENS_MAX];
-	double loss, scale;
+	size_t seat; /* of the worker */
+	uint64_t generation;
+	int late; /* to be dropped: its iteration was closed before, it is too stale, or its group
+		   * was given up */
+	enum refused refused;
+	struct gate_range one;
+	uint64_t sequence, iteration, pulled;
 	/* Those that were granted together, and may be summed on their host: one unit, whole or not
 	 * at all. 0: none. */
 	uint64_t group;
-	int late;  /* to be dropped: its iteration was closed before, it is too stale, or its group
-		    * was given up */
-	int stale; /* and its age is the reason */
-	enum refused refused;
+	int stale; /* it is late, and its age is the reason */
 	enum grant grant;
-	struct gate_range one;
+	size_t tokens;
+	uint64_t token[GATE_TOKENS_MAX];
+	uint64_t size;
+	double loss, scale;
 	int is_kept; /* by send_held(), for now */
 	uint64_t skipped;
 	uint64_t bytes; /* announced, of all parts */
@@ -66,7 +70,7 @@ enum compute_state { COMPUTE_NONE, COMPUTE_NOW, COMPUTE_DONE };
 enum worker_state { WORKER_OUT, WORKER_JOINING, WORKER_ACTIVE, WORKER_ENDED, WORKER_STATES };
 
 /* What each push touches stands first, in few lines of the cache: a simulation has a hundred thousand
- * of them. */
+ * of them. An arrival touches the lines up to `id`, an answer those up to `speed`. */
 struct worker {
 	enum worker_state state;
 	int done, done_dropped;
@@ -74,9 +78,11 @@ struct worker {
 	uint64_t generation; /* of the member; 0: out */
 	uint64_t newest;     /* the highest generation seen: an older one is not let in again */
 	uint64_t fenced;     /* generations up to it are refused */
-	uint64_t connection;
-	struct push *announced, *held, *sent;
+	struct push *held, *sent;
 	struct push *waiting; /* applied; its answer waits for slower members */
+
+	struct push *announced;
+	uint64_t connection;
 	/* the last push that was answered for good, with `done` and `done_dropped` */
 	uint64_t done_generation, done_sequence;
 	uint64_t clock; /* iterations of its own, for SSP */
@@ -84,18 +90,20 @@ struct worker {
 				being settled; 0: none */
 	size_t fence_tokens;
 	uint64_t acts_seen;
+
 	int64_t answered; /* its last push */
 	double scale;     /* adjust-lr */
+	uint64_t size; /* given to the member by `balance`, and told with `size_told`; 0: none */
+	uint64_t pushes, samples; /* see struct gate_member */
+	uint64_t owes_saved; /* iteration + 1 of a cut that is a checkpoint now, as its next answer must
+				tell it. 0: none */
+	enum gate_saves owes_save; /* its next answer must tell it of the cut */
+	enum compute_state compute; /* gate_compute() */
+	uint64_t compute_token;     /* 0: none waits */
+
 	/* of its last push, see struct balance_member; kept after it leaves, as it may come back */
 	double speed, time, mem;
 	uint64_t count, most;
-	uint64_t size; /* given to the member by `balance`, and told with `size_told`; 0: none */
-	uint64_t pushes, samples; /* see struct gate_member */
-	enum compute_state compute; /* gate_compute() */
-	enum gate_saves owes_save; /* its next answer must tell it of the cut */
-	uint64_t compute_token;     /* 0: none waits */
-	uint64_t owes_saved; /* iteration + 1 of a cut that is a checkpoint now, as its next answer must
-				tell it. 0: none */
 	size_t seat; /* gate_seat() */
 	char id[OPTION_ID_MAX];
 	UT_hash_handle hh;
@@ -303,7 +311,7 @@ extern const char *const worker_state_name[WORKER_STATES + 1]; /* and NULL */
 struct worker *worker_find(const struct gate *g, const char *id); /* NULL: never seen */
 struct worker *worker_of(const struct gate *g, const struct gate_who *who); /* the same, by its seat */
 struct worker *worker_get(struct gate *g, const char *id);
-void worker_fetch(const struct worker *w); /* it will soon be looked at */
+void worker_fetch(const struct worker *w, size_t bytes); /* so much of it will soon be touched */
 void worker_out(struct gate *g, struct worker *w, const char *why);
 /* Lets in those that wait; under BSP only when no one is active, or a unit has `closed`. */
 void worker_let_in(struct gate *g, int closed);

@@ -96,16 +96,16 @@ struct worker *worker_of(const struct gate *g, const struct gate_who *who)
 								 : worker_find(g, who->worker);
 }
 
-void worker_fetch(const struct worker *w)
+void worker_fetch(const struct worker *w, size_t bytes)
 {
-	for (size_t i = 0; i < offsetof(struct worker, hh); i += 64)
+	for (size_t i = 0; i < bytes; i += 64)
 		__builtin_prefetch((const char *)w + i, 1);
 }
 
 void gate_fetch(const struct gate *g, size_t seat)
 {
 	if (seat && seat <= HASH_COUNT(g->workers))
-		worker_fetch(g->seat[seat - 1]);
+		worker_fetch(g->seat[seat - 1], offsetof(struct worker, id));
 }
 
 size_t gate_seat(const struct gate *g, const char *worker)

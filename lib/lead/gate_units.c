@@ -7,6 +7,7 @@
 
 #include "base/grow.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -695,7 +696,7 @@ static void units_commit(struct gate *g)
 	for (ahead = pushes_ahead(sent.first, PUSHES_AHEAD), p = sent.first; p; p = next) {
 		next = p->next;
 		if (ahead) {
-			worker_fetch(ahead->worker);
+			worker_fetch(ahead->worker, offsetof(struct worker, speed));
 			ahead = ahead->next;
 		}
 		finish_all(g, p);

@@ -28,33 +28,37 @@ struct shard_order {
 struct worker;
 struct lane;
 
+/* Its lines of the cache, 64 bytes each: what a settle judges; what else taking, applying and finishing touch; and
+ * the rest. */
 struct piece {
 	uint64_t id;
-	uint64_t origin;        /* id of the whole shard of which it is a part */
 	uint64_t begin, length; /* frame */
 	uint64_t lo, hi;        /* positions that remain; lo < hi */
-	uint64_t seed;
 	/* More runs of positions that remain, rising. They have no id yet. Each gets one when the
 	 * piece comes back; room for it is reserved, so coming back needs no memory. */
 	struct piece *more;
+	struct worker *worker; /* QUEUE_DOING only */
+	uint32_t named;        /* by a claim of this settle; see claim_make() */
+	enum queue_state state;
+
+	struct whole *whole; /* NULL: the shard was never cut */
+	struct lane *lane;   /* where it will wait if it comes back */
+	/* Of the list it is in: a hand, a lane's list, or held. */
+	struct piece *prev, *next;
+	struct piece *lease_prev, *lease_next; /* QUEUE_DOING only */
 	/* A run from which the next walk may begin, or NULL: the run before the last one that was
 	 * carved out, or the last one that was loaded. A settle carves, and a loader loads, in
 	 * rising order; so neither need walk over all runs each time. */
 	struct piece *last_cut;
-	struct whole *whole; /* NULL: the shard was never cut */
-	struct lane *lane;   /* where it will wait if it comes back */
-	struct worker *worker;                 /* QUEUE_DOING only */
-	/* Of the list it is in: a hand, a lane's list, or held. */
-	struct piece *prev, *next;
-	int is_first;                          /* it is in its lane's `first` */
-	struct piece *lease_prev, *lease_next; /* QUEUE_DOING only */
-	double lease_from;                     /* monotonic */
 	/* Since when it is in this state; seconds since 1970. */
 	double at;
+
+	uint64_t origin; /* id of the whole shard of which it is a part */
+	uint64_t seed;
+	double lease_from; /* monotonic */
 	uint32_t deaths;
 	uint32_t returns;
-	enum queue_state state;
-	uint32_t named; /* by a claim of this settle; see claim_make() */
+	int is_first; /* it is in its lane's `first` */
 };
 
 struct piece_list {
@@ -80,12 +84,12 @@ struct epoch {
 
 struct worker {
 	uint64_t generation;    /* in force; 0: none */
-	uint64_t last;          /* the newest ever given */
 	struct piece_list hand; /* oldest first */
 	/* The lease of its oldest piece has ended, and it has given no sign of life since. Its
 	 * other pieces expire without blame. */
 	int is_blamed;
 	int is_refused; /* while a settle is judged: its gradient is refused */
+	uint64_t last; /* the newest generation ever given */
 	uint64_t asks; /* see queue_asked() */
 	size_t seat;   /* queue_seat() */
 	struct worker *same_hash;

@@ -60,7 +60,8 @@ struct claim {
 	struct worker *worker;
 	struct piece *piece;
 	uint64_t id, lo, hi;
-	size_t index;
+	uint32_t index;
+	int is_back;
 };
 
 /* By piece and position. So one walk over the runs of each piece judges all rows of a settle, and
@@ -119,7 +120,7 @@ static struct piece *settle_find(const struct queue *q, const struct worker *w, 
 static int claim_make(const struct queue *q, const struct queue_range *range, size_t index,
 		      struct claim *c)
 {
-	*c = (struct claim){.range = range, .index = index, .id = range->id};
+	*c = (struct claim){.range = range, .index = (uint32_t)index, .id = range->id, .is_back = range->is_back};
 	c->worker = queue_worker_at(q, range->worker, range->seat);
 	if (!c->worker || c->worker->generation == 0 ||
 	    c->worker->generation != range->generation)
@@ -156,7 +157,7 @@ static int judge_piece(const struct claim *claim, size_t count)
 		const struct claim *c = &claim[i];
 		while (run && run->hi <= c->lo)
 			run = run->more;
-		int is_apply = !c->range->is_back;
+		int is_apply = !c->is_back;
 		is_bad |= is_apply && (c->lo < named_end || !is_covered(run, c));
 		is_bad |= c->lo < applied_end;
 		if (c->hi > named_end)
@@ -184,15 +185,19 @@ static int judge_pieces(const struct claim *claim, size_t count)
 /* Whether its rows are the first of its piece, in one run: they leave it without a new piece. */
 static int claim_is_front(const struct claim *c)
 {
-	return !c->range->is_back && !c->piece->more && c->lo <= c->piece->lo;
+	return !c->is_back && !c->piece->more && c->lo <= c->piece->lo;
 }
 
-/* Fills claim[], in order, ranges[].refused, and how many times three pieces the claims may need; changes
- * nothing else. Returns how many claims there are. */
-static size_t settle_judge(struct queue *q, struct queue_range *ranges, size_t count,
-			   struct claim *claim, size_t *cuts)
+struct judgement {
+	size_t claims, refusals;
+	size_t cuts; /* three pieces are needed for each */
+};
+
+/* Fills claim[], in order, and ranges[].refused; changes nothing else. */
+static struct judgement settle_judge(struct queue *q, struct queue_range *ranges, size_t count,
+				     struct claim *claim)
 {
-	size_t claims = 0, fronts = 0;
+	size_t claims = 0, fronts = 0, refusals = 0;
 	int is_bad = 0, is_apart = 1; /* each piece is named once, and applied */
 	q->judged++;
 	for (size_t i = 0; i < count; i++) {
@@ -203,6 +208,7 @@ static size_t settle_judge(struct queue *q, struct queue_range *ranges, size_t c
 		ranges[i].refused = 0;
 		if (claim_make(q, &ranges[i], i, &claim[claims])) {
 			struct piece *p = claim[claims].piece;
+			is_bad |= judge_piece(&claim[claims], 1); /* with other claims on it, once more below */
 			fronts += (size_t)claim_is_front(&claim[claims++]);
 			is_apart &= p->named != q->judged && !ranges[i].is_back;
 			p->named = q->judged;
@@ -215,36 +221,35 @@ static size_t settle_judge(struct queue *q, struct queue_range *ranges, size_t c
 			w->is_refused = 1;
 		is_bad |= ranges[i].refused;
 	}
-	*cuts = is_apart ? claims - fronts : claims;
 	if (!is_apart && !is_in_order(claim, claims))
 		qsort(claim, claims, sizeof *claim, claim_order);
-	if (!judge_pieces(claim, claims) && !is_bad)
-		return claims;
-	for (size_t i = 0; i < count; i++) {
+	is_bad |= !is_apart && judge_pieces(claim, claims);
+	for (size_t i = 0; i < count && is_bad; i++) {
 		const struct worker *w = queue_worker(q, ranges[i].worker);
 		if (!ranges[i].is_back && w && w->is_refused &&
 		    w->generation == ranges[i].generation)
 			ranges[i].refused = 1;
+		refusals += ranges[i].refused != 0;
 	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && is_bad; i++) {
 		struct worker *w = queue_worker(q, ranges[i].worker);
 		if (w)
 			w->is_refused = 0;
 	}
-	return claims;
+	return (struct judgement){claims, refusals, is_apart ? claims - fronts : claims};
 }
 
 /* Carries out a claim. 1: there is something to write down. */
 static int act(struct queue *q, const struct claim *c)
 {
-	if (c->range->refused)
+	if (q->refusals > 0 && c->range->refused)
 		return 0;
 	/* An earlier `back` line may have taken the piece out of the hand. */
 	struct piece *p = settle_find(q, c->worker, c->id);
 	if (!p || p->worker != c->worker)
 		return 0;
 	c->worker->is_blamed = 0;
-	if (c->range->is_back)
+	if (c->is_back)
 		piece_return_range(q, p, c->lo, c->hi);
 	else
 		piece_apply(q, p, c->lo, c->hi);
@@ -253,18 +258,15 @@ static int act(struct queue *q, const struct claim *c)
 
 static void settle_refuse(struct queue *q, const struct queue_range *ranges, size_t count)
 {
-	q->refusals = 0;
-	for (size_t i = 0; i < count; i++) {
+	size_t n = 0;
+	for (size_t i = 0; i < count && n < q->refusals; i++) {
 		if (!ranges[i].refused)
 			continue;
-		struct queue_refusal *r = &q->refusal[q->refusals++];
+		struct queue_refusal *r = &q->refusal[n++];
 		snprintf(r->worker, sizeof r->worker, "%s", ranges[i].worker);
 		r->generation = ranges[i].generation;
 		r->id = ranges[i].id;
 	}
-	struct queue_refusal *smaller = realloc(q->refusal, (q->refusals + 1) * sizeof *q->refusal);
-	if (smaller)
-		q->refusal = smaller;
 }
 
 /* Carries out the claims, and writes down what has changed and what was refused, as one
@@ -285,7 +287,7 @@ static void settle_carry_out(struct queue *q, const struct queue_settlement *s, 
 		snprintf(head.note, sizeof head.note, "%s", s->note);
 	queue_log(q, "settle", settle_fields, &head);
 	for (size_t i = 0; i < done; i++)
-		queue_log(q, claim[i].range->is_back ? "back" : "apply", range_fields,
+		queue_log(q, claim[i].is_back ? "back" : "apply", range_fields,
 			  claim[i].range);
 	for (size_t i = 0; i < q->refusals; i++)
 		queue_log(q, "fenced", refusal_fields, &q->refusal[i]);
@@ -308,29 +310,34 @@ static enum queue_result settle_pushes(struct queue *q, const struct queue_settl
 				       struct error *err)
 {
 	struct queue_settlement s = *said;
-	struct queue_refusal *refusal = malloc((count + 1) * sizeof *refusal);
+	struct queue_refusal *refusal = NULL;
 	struct claim *claim = malloc((count + 1) * sizeof *claim);
-	size_t cuts = 0, claims = refusal && claim ? settle_judge(q, ranges, count, claim, &cuts) : 0;
-	if (!refusal || !claim || piece_prepare(q, 3 * cuts) != 0) {
+	struct judgement j = {0};
+	if (claim) {
+		j = settle_judge(q, ranges, count, claim);
+		refusal = malloc((j.refusals + 1) * sizeof *refusal);
+	}
+	if (!refusal || piece_prepare(q, 3 * j.cuts) != 0) {
 		free(refusal);
 		free(claim);
 		return queue_no_memory(err);
 	}
 	if (is_replay)
-		qsort(claim, claims, sizeof *claim, asked_order);
+		qsort(claim, j.claims, sizeof *claim, asked_order);
 	free(q->refusal);
 	q->refusal = refusal;
+	q->refusals = j.refusals;
 	q->has_settled = 1;
 	q->settle_number = s.number;
 	q->is_whole = s.is_whole ? 1 : 0;
 	settle_refuse(q, ranges, count);
 	if (s.is_whole && q->refusals > 0) { /* nothing is carried out */
-		claims = 0;
+		j.claims = 0;
 		s.iteration = q->iteration;
 		s.note = NULL;
 	}
 	settle_commit(q, &s);
-	settle_carry_out(q, &s, claim, claims);
+	settle_carry_out(q, &s, claim, j.claims);
 	free(claim);
 	return QUEUE_OK;
 }
