@@ -288,6 +288,7 @@ int main(int argc, char **argv)
 		error_errno(&err, 0, name, "can't be read");
 		return cmd_fail(PROGRAM, &err);
 	}
+	cmd_confine(&(struct confine_ask){.sockets = CONFINE_NO_SOCKETS});
 	if (auc_read_rows(in, name, &all, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	else {

@@ -249,6 +249,11 @@ static int bpt_monitor_serve(struct daemon *d, const struct settings *s, struct 
 	struct event_base *base = server_base(d->server);
 	const struct timeval every = clock_timeval(s->every);
 	int result = -1;
+	/* Each time it is told to, it opens its log anew. */
+	const char *log = s->log && strcmp(s->log, "-") == 0 ? NULL : s->log;
+	cmd_confine(&(struct confine_ask){.write = {s->log && !log ? "/dev/stdout" : NULL},
+					  .replace = {s->socket, s->prometheus, log},
+					  .sockets = CONFINE_UNIX_SOCKETS});
 	if (daemon_listen(d->server, err) != 0)
 		return -1;
 	hup = evsignal_new(base, SIGHUP, bpt_monitor_on_hup, d);
@@ -330,6 +335,7 @@ static int run_filter(const struct settings *s, struct monitor *m, struct error 
 	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
 	if (!in)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
+	cmd_confine(&(struct confine_ask){.sockets = CONFINE_NO_SOCKETS});
 	int got, result = 0;
 	while (result == 0 && (got = record_read(in, &r, err)) != RECORD_END)
 		if (got != RECORD_BLANK)

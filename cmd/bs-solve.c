@@ -55,6 +55,7 @@ int main(int argc, char **argv)
 	if (parsed != 0)
 		return cmd_fail(PROGRAM, &err);
 	step.global = global;
+	cmd_confine(&(struct confine_ask){.sockets = CONFINE_NO_SOCKETS});
 	int status = strcmp(method, "step") == 0 ? bs_solve_step(&step, strict)
 						 : bs_solve_once(method, global, strict);
 	return cmd_end(PROGRAM, status);

@@ -325,17 +325,21 @@ static const struct verb {
 	size_t count;
 	int takes;
 	enum by_job by_job;
+	enum { WRITES_NOTHING, WRITES_FIRST, MAKES_SECOND } writes; /* which operand */
 	int (*run)(const char *const *operand, struct error *err);
 } verbs[] = {
-	{"list", "DIR or -j JOB", 1, 0, BY_JOB_DIR, run_list},
-	{"latest", "DIR or -j JOB", 1, 0, BY_JOB_DIR, run_latest},
-	{"show", "PATH or -j JOB", 1, 0, BY_JOB_NEWEST, run_show},
-	{"verify", "PATH or -j JOB", 1, 0, BY_JOB_NEWEST, run_verify},
-	{"prune", "DIR or -j JOB, and --keep N", 1, TAKES_PRUNE, BY_JOB_DIR, run_prune},
-	{"export", "PATH or -j JOB, and FILE.safetensors", 2, 0, BY_JOB_NEWEST, run_export},
-	{"import", "FILE.safetensors, and OUT", 2, TAKES_SERVERS | TAKES_LAYOUT, BY_NO_JOB, run_import},
+	{"list", "DIR or -j JOB", 1, 0, BY_JOB_DIR, WRITES_NOTHING, run_list},
+	{"latest", "DIR or -j JOB", 1, 0, BY_JOB_DIR, WRITES_NOTHING, run_latest},
+	{"show", "PATH or -j JOB", 1, 0, BY_JOB_NEWEST, WRITES_NOTHING, run_show},
+	{"verify", "PATH or -j JOB", 1, 0, BY_JOB_NEWEST, WRITES_NOTHING, run_verify},
+	{"prune", "DIR or -j JOB, and --keep N", 1, TAKES_PRUNE, BY_JOB_DIR, WRITES_FIRST,
+	 run_prune},
+	{"export", "PATH or -j JOB, and FILE.safetensors", 2, 0, BY_JOB_NEWEST,
+	 MAKES_SECOND, run_export},
+	{"import", "FILE.safetensors, and OUT", 2, TAKES_SERVERS | TAKES_LAYOUT, BY_NO_JOB,
+	 MAKES_SECOND, run_import},
 	{"reshard", "PATH or -j JOB, OUT, and --servers M", 2, TAKES_SERVERS, BY_JOB_NEWEST,
-	 run_reshard},
+	 MAKES_SECOND, run_reshard},
 };
 
 static const struct verb *find_verb(char *const *operand, size_t count, struct error *err)
@@ -382,6 +386,12 @@ static int ckpt_main_run(const struct verb *verb, char *const *given, struct err
 	operand[0] = path;
 	for (size_t i = 0; i + (size_t)by_job < verb->count; i++)
 		operand[i + (size_t)by_job] = given[i];
+	int makes_file = verb->writes == MAKES_SECOND && strcmp(operand[1], "-") != 0;
+	cmd_confine(&(struct confine_ask){
+		.read = {"/"},
+		.write = {verb->writes == WRITES_FIRST ? operand[0] : NULL,
+			  verb->writes == MAKES_SECOND && !makes_file ? P_tmpdir : NULL},
+		.replace = {makes_file ? operand[1] : NULL}});
 	return verb->run(operand, err);
 }
 

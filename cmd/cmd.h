@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/option.h"
+#include "proc/confine.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -49,6 +50,26 @@ static inline int cmd_fail(const char *program, const struct error *err)
 	if (err->code == ERROR_USAGE)
 		fprintf(stderr, "%s: --help shows the usage\n", program);
 	return err->code ? err->code : ERROR_SOFTWARE;
+}
+
+/* Sanitizers start programs and look into their own process. */
+#if defined(__SANITIZE_ADDRESS__)
+#define CMD_IS_WATCHED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CMD_IS_WATCHED 1
+#endif
+#endif
+#ifndef CMD_IS_WATCHED
+#define CMD_IS_WATCHED 0
+#endif
+
+/* Where a program knows what it needs, and before it reads what others wrote. */
+static inline void cmd_confine(const struct confine_ask *ask)
+{
+	const char *word = getenv("PACELINE_CONFINE");
+	if (!CMD_IS_WATCHED && !(word && strcmp(word, "off") == 0))
+		confine(ask);
 }
 
 /* Last line of a main(): output that could not be written is an error, whatever status says. */

@@ -136,6 +136,7 @@ int main(int argc, char **argv)
 		plrec_usage(&err, "a command is missing: tsv, json, where, from-tsv or from-json");
 		return cmd_fail(PROGRAM, &err);
 	}
+	cmd_confine(&(struct confine_ask){.sockets = CONFINE_NO_SOCKETS});
 	if (plrec_run(argv + first, argc - first, &err) != 0) {
 		/* Write the records before the error first. */
 		struct error late;

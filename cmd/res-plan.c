@@ -264,6 +264,7 @@ int main(int argc, char **argv)
 			  cores_seen ? "a node" : "the job");
 		return cmd_fail(PROGRAM, &err);
 	}
+	cmd_confine(&(struct confine_ask){.read = {history}});
 	plan_stage_of(stage_name, &stage); /* a choice is a stage */
 	int status =
 		res_plan_run(&l, stage, history, strict, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);

@@ -237,6 +237,12 @@ static int rowidx_check(const char *path, const char *index_name, struct error *
 	return same == 1 ? 0 : -1;
 }
 
+/* writes: a file that is made; NULL: none is. */
+static void rowidx_confine(const char *writes)
+{
+	cmd_confine(&(struct confine_ask){.read = {"/"}, .replace = {writes}});
+}
+
 /* ---- the cache ---- */
 
 static int pack_make(const struct rowcache_making *m, struct error *err)
@@ -256,8 +262,10 @@ static int rowidx_pack(const char *path, struct error *err)
 {
 	char name[PATH_MAX];
 	struct schema *schema;
-	if (rowcache_path(name, sizeof name, path, NULL, err) != 0 ||
-	    schema_read(&schema, opt.pack, err) != 0)
+	if (rowcache_path(name, sizeof name, path, NULL, err) != 0)
+		return -1;
+	rowidx_confine(name);
+	if (schema_read(&schema, opt.pack, err) != 0)
 		return -1;
 	const struct rowcache_making making = {.schema = schema,
 					       .data_path = path,
@@ -292,12 +300,14 @@ static int rowidx_run(char *const *operand, struct error *err)
 	if (opt.pack)
 		return rowidx_pack(path, err);
 	if (strcmp(path, "-") == 0) {
+		rowidx_confine(NULL);
 		result = run_stream(begin, length, &number, err);
 	} else {
 		if (opt.index)
 			snprintf(name, sizeof name, "%s", opt.index);
 		else if (index_path(name, sizeof name, path, NULL, err) != 0)
 			return -1;
+		rowidx_confine(opt.check ? NULL : name);
 		if (opt.check)
 			return rowidx_check(path, name, err);
 		result = rowidx_open_file(&file, path, name, err);

@@ -37,12 +37,27 @@ static int shardd_check_settings(struct settings *s, struct error *err)
 	return 0;
 }
 
+/* Who asks names the files of save and load: they are where the journal's directory is, or below. */
+static int shardd_confine(const struct service_options *o, struct error *err)
+{
+	char *dir = realpath(o->dir, NULL);
+	if (!dir)
+		return error_errno(err, 0, o->dir, "can't be looked at");
+	cmd_confine(&(struct confine_ask){.read = {"/proc/sys/kernel/random/boot_id"},
+					  .replace = {dir, o->socket},
+					  .sockets = CONFINE_UNIX_SOCKETS});
+	free(dir);
+	return 0;
+}
+
 static int shardd_serve(const struct settings *s, struct error *err)
 {
 	struct service *service;
 	if (service_new(&service, &s->options, err) != 0)
 		return -1;
-	int result = daemon_listen(service_server(service), err);
+	int result = shardd_confine(&s->options, err);
+	if (result == 0)
+		result = daemon_listen(service_server(service), err);
 	if (result == 0)
 		result = daemon_run(service_server(service), err);
 	if (result == 0)

@@ -247,6 +247,7 @@ int main(int argc, char **argv)
 		return cmd_fail(PROGRAM, &err);
 	predict_model_of(model, &c->model); /* a choice is a model */
 	c->window = (size_t)window;
+	cmd_confine(&(struct confine_ask){.read = {load}, .replace = {save}});
 	int status = speed_predict_run(&job, load, save, strict, &err) == 0
 			     ? 0
 			     : cmd_fail(PROGRAM, &err);

@@ -102,6 +102,7 @@ int main(int argc, char **argv)
 				   "plans no transfers: of the other options only --strict goes with it");
 	else if (divergence)
 		result = divergence_of(&o, divergence, &err);
+	cmd_confine(&(struct confine_ask){.sockets = CONFINE_NO_SOCKETS});
 	if (result == 0)
 		result = sched_read(&state, &err);
 	if (result == 0)
