@@ -17,6 +17,7 @@
 #include "base/number.h"
 #include "meter/load.h"
 
+#include <limits.h>
 #include <math.h>
 
 #define PROGRAM "ps-server"
@@ -616,6 +617,26 @@ static int ps_server_run(const struct settings *s, struct error *err)
 	return rc;
 }
 
+/* Checkpoints are told to it by name: they are below the directory of its layout, or of what they include. */
+static void ps_server_confine(const struct settings *s)
+{
+	const char *state = s->layout_path	   ? s->layout_path
+			    : s->include.count > 0 ? s->include.item[0]
+						   : s->restore;
+	char bases[PATH_MAX], drag[PATH_MAX], others[PATH_MAX]; /* a drag file is replaced again and again */
+	fs_dirname(s->restore ? s->restore : "", bases, sizeof bases);
+	fs_dirname(s->ps.drag ? s->ps.drag : "", drag, sizeof drag);
+	cmd_confine(&(struct confine_ask){
+		.read = {"/proc", "/sys", s->restore ? bases : NULL, s->ps.drag ? drag : NULL},
+		.write = {state ? daemon_checkpoints(state, others) : NULL},
+		.replace = {s->socket, state, s->ps.memory, s->lead.balance_log,
+			    s->lead.schedule_log},
+		.more = s->include.item,
+		.more_count = s->include.count,
+		.sockets = CONFINE_UNIX_SOCKETS,
+		.signals = 1}); /* one that does not move must end before its standby takes its place */
+}
+
 /* Looked for at the first report; which group this process is in doesn't change. */
 static double ps_server_throttled(void *load)
 {
@@ -835,7 +856,12 @@ int main(int argc, char **argv)
 	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
 	/* Each worker is a connection, and each of those may pass shared memory. */
 	fs_allow_files(UINT64_MAX);
-	if (ps_server_check_settings(&s, &err) != 0 || ps_server_run(&s, &err) != 0)
+	int result = ps_server_check_settings(&s, &err);
+	if (result == 0) {
+		ps_server_confine(&s);
+		result = ps_server_run(&s, &err);
+	}
+	if (result != 0)
 		status = cmd_fail(PROGRAM, &err);
 	load_free(load);
 	free(s.servers_copy);

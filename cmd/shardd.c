@@ -40,10 +40,11 @@ static int shardd_check_settings(struct settings *s, struct error *err)
 /* Who asks names the files of save and load: they are where the journal's directory is, or below. */
 static int shardd_confine(const struct service_options *o, struct error *err)
 {
-	char *dir = realpath(o->dir, NULL);
+	char checkpoints[PATH_MAX], *dir = realpath(o->dir, NULL);
 	if (!dir)
 		return error_errno(err, 0, o->dir, "can't be looked at");
 	cmd_confine(&(struct confine_ask){.read = {"/proc/sys/kernel/random/boot_id"},
+					  .write = {daemon_checkpoints(dir, checkpoints)},
 					  .replace = {dir, o->socket},
 					  .sockets = CONFINE_UNIX_SOCKETS});
 	free(dir);

@@ -6,6 +6,7 @@ load helper
 setup_more() {
 	cc -shared -fPIC -O2 -o escape.so "$PACELINE_ROOT/tests/escape.c"
 	mkdir own other
+	printf 'layout version=1 seed=1\ntensor name=a rows=4 cols=1 init=zero\n' >own/layout
 	echo secret >other/secret
 	printf 'a,b\n1,2\n3,4\n' >own/d.csv
 }
@@ -79,6 +80,8 @@ ALL_BUT_READ='write run unix inet signal ring'
 	unwatched
 	ends_when_told shardd shardd -s own/shardd -j own/queue/journal -n 10
 	refused read write run inet signal ring
+	ends_when_told ps ps-server -s own/ps --id ps0 --layout own/layout
+	refused read write run inet ring
 	ends_when_told monitor bpt-monitor -s own/monitor --log own/log --prometheus own/page
 	refused read write run inet signal ring
 }

@@ -57,19 +57,19 @@ struct path_rule {
 } __attribute__((packed));
 
 /* What a kernel knows: a later one knows more. */
-static void confine_known(long version, enum confine_sockets sockets, struct ruleset *r)
+static void confine_known(long version, const struct confine_ask *ask, struct ruleset *r)
 {
 	*r = (struct ruleset){.files = OF_FIRST_VERSION};
 	if (version >= 2)
 		r->files |= MOVE;
 	if (version >= 3)
 		r->files |= TRUNCATE;
-	if (version >= 4 && sockets != CONFINE_ANY_SOCKETS)
+	if (version >= 4 && ask->sockets != CONFINE_ANY_SOCKETS)
 		r->net = 1 << 0 | 1 << 1; /* TCP: bind, connect */
 	if (version >= 5)
 		r->files |= DEVICE_CONTROL;
-	if (version >= 6) /* signals to others; abstract sockets, but systemd's may be one */
-		r->scoped = 1 << 1 | (sockets == CONFINE_NO_SOCKETS);
+	if (version >= 6) /* abstract sockets, but systemd's may be one; signals to others */
+		r->scoped = (ask->sockets == CONFINE_NO_SOCKETS) << 0 | !ask->signals << 1;
 }
 
 static void confine_allow(int ruleset, const char *path, uint64_t allowed)
@@ -93,7 +93,7 @@ static void confine_files(const struct confine_ask *ask)
 	long version = syscall(LANDLOCK_CREATE, NULL, 0, ASK_VERSION);
 	if (version < 1)
 		return;
-	confine_known(version, ask->sockets, &r);
+	confine_known(version, ask, &r);
 	size_t bytes = version >= 6 ? sizeof r : version >= 4 ? offsetof(struct ruleset, scoped)
 							      : offsetof(struct ruleset, net);
 	int fd = (int)syscall(LANDLOCK_CREATE, &r, bytes, 0);
@@ -109,6 +109,8 @@ static void confine_files(const struct confine_ask *ask)
 		fs_dirname(ask->replace[i], dir, sizeof dir);
 		confine_allow(fd, dir, r.files & WRITING);
 	}
+	for (size_t i = 0; i < ask->more_count; i++)
+		confine_allow(fd, ask->more[i], r.files & READING);
 	syscall(LANDLOCK_RESTRICT, fd, 0);
 	close(fd);
 }
