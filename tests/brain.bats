@@ -91,6 +91,29 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	diff then again
 }
 
+@test "brain: four workers train less than one did, so there is one again" {
+	mkdir -p drag
+	echo 'drag cores=0.05' >drag/ps0
+	cat >mind <<-B
+		#!/bin/sh
+		cat >in
+		[ "\$(grep -c '^job ' in)" -ge 7 ] || exec echo "$nothing" # few rounds say little
+		exec res-plan "\$@" <in
+	B
+	chmod +x mind
+	begin_planned BRAIN=./mind,every:1,cores:5 WORKERS=1 SERVERS=1
+	slow 100
+	wait_for 'logged "^brain-changed workers=4 "'
+	slow 15
+	wait_for 'logged "^brain-done change=yes reason=faster-before "'
+	wait_for '[ "$(workers)" = 1 ]'
+	let_go
+	audited
+	grep -q '^brain-done change=yes reason=faster-before method=rule had-workers=4 .* workers=1 ' "$(log)"
+	run trainctl report --run-dir run --text
+	[[ $output == *"it did less than these had done"* ]]
+}
+
 @test "brain: one that fails or talks nonsense is skipped, and said once" {
 	brain "$nothing"
 	says 'plan role=worker count=3 cores=1' 'plann role=server count=2 cores=1'
