@@ -224,6 +224,9 @@ four() {
 		[ "$(grep -c '^scaled ' log)" -ge 4 ]
 		[[ $sync == *=lb-bsp ]] || grep -q '^action kind=adjust-bs .*reason=scaled' log
 	done
+	# 400 samples in 0.15 s, until 8 workers train them in 0.1 s, or twice as many in 0.15 s.
+	four most-workers=8 'cost batch=0.05' 'scale workers=8 at=7.5' | trainsim -s | plrec tsv jct | between 12.4 12.6
+	four 'most-workers=8 scaling=linear' 'cost batch=0.05' 'scale workers=8 at=7.5' | trainsim -s | plrec tsv jct | between 11.2 11.5
 	# A scheduler that is slow now and then: what the seed says.
 	four most-workers=6 'cost pending=1 pending-more=3' 'scale workers=6 at=0.5' >c
 	[ "$(trainsim <c)" = "$(trainsim <c)" ]
@@ -358,7 +361,7 @@ brain() {
 		[[ $output == *"stdin:3"* ]]
 	done
 	for line in workers=1000000000000000000 workers=0 workers=NaN workers=401 samples=1e18 batch=0 sync=ssp:x \
-		sync=some predict=soothsayer load=2 hung=soon hung=-1 hung=nap:3 restarts=-1 delay=3 delay=0 fabric=carrier solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 backup=4 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
+		sync=some predict=soothsayer load=2 hung=soon hung=-1 hung=nap:3 restarts=-1 delay=3 delay=0 fabric=carrier scaling=some solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 backup=4 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
 		run -65 trainsim < <(four "$line" | sed "1s/ ${line%%=*}=[^ ]*\\(.*${line%%=*}\\)/\\1/")
 		echo "$line: $output"
 		[[ $output == *"stdin:1"* ]]

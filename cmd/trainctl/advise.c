@@ -143,10 +143,7 @@ static int advise_put_cluster(const struct account *a, const struct job *job, st
 	if (copy_of(&c, a, job, err) != 0)
 		return -1;
 	struct job as = *job;
-	as.workers = c.first_workers;
-	if (c.first_servers > 0)
-		as.servers = c.first_servers;
-	as.heavy_limit = 0; /* its restarts are events */
+	copy_first(&c, &as);
 	uint64_t all = a->epochs > 0 && !(c.left_out > 0) ? (uint64_t)a->total / a->epochs : c.samples;
 	int result = copy_put(&c, &as, all, a->replicas > 0 ? a->replicas : 1, advise_put_line, NULL, err);
 	copy_free(&c);

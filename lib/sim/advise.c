@@ -93,9 +93,7 @@ static int advise_begin(const struct adviser *v, struct what *w)
 		copy_free(&w->copy);
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	}
-	w->job.workers = c->first_workers;
-	w->job.servers = c->first_servers;
-	w->job.heavy_limit = 0; /* as decided, nothing anew */
+	copy_first(c, &w->job);
 	return 0;
 }
 

@@ -114,6 +114,20 @@ static int cluster_read_fabric(struct sim_job *j, const struct record *r, struct
 	return 0;
 }
 
+/* Whether the batch grows with the workers: that sqrt is another learning rate makes no difference here. */
+static int cluster_read_scaling(struct sim_job *j, const struct record *r, struct error *err)
+{
+	const char *scaling = record_get(r, "scaling");
+	if (!scaling || strcmp(scaling, "none") == 0)
+		return 0;
+	j->grows = 1;
+	if (strcmp(scaling, "linear") != 0 && strcmp(scaling, "sqrt") != 0)
+		return error_set(err, ERROR_DATA, NULL, "scaling=%.40s: none, linear or sqrt", scaling);
+	if (balance_is(j->solution))
+		return error_set(err, ERROR_DATA, NULL, "scaling=%.40s: not with solution=%.40s", scaling, j->solution);
+	return 0;
+}
+
 static int cluster_over(const char *key, uint64_t value, uint64_t max, struct error *err)
 {
 	if (value <= max)
@@ -195,7 +209,8 @@ static int cluster_add_job(struct sim *s, const struct record *r, struct error *
 	*j = (struct sim_job){.every = 10, .window_short = 60, .window_long = 600,
 			      .restart_window = 600, .restart_cooldown = 60};
 	if (cluster_read_job(j, r, err) != 0 || cluster_read_options(j, r, err) != 0 ||
-	    cluster_read_fabric(j, r, err) != 0 || cluster_read_hung(s, r, err) != 0)
+	    cluster_read_fabric(j, r, err) != 0 || cluster_read_scaling(j, r, err) != 0 ||
+	    cluster_read_hung(s, r, err) != 0)
 		return -1;
 	if (strcmp(j->sync, "allreduce") == 0)
 		j->servers = 0;
@@ -326,9 +341,8 @@ static int cluster_add_happening(struct sim *s, const struct sim_happening *h, d
 static int cluster_add_scale(struct sim *s, const struct record *r, struct error *err)
 {
 	struct sim_happening h = {.kind = HAPPENS_SCALE};
-	uint64_t most = s->workers < s->job.batch ? s->workers : s->job.batch;
 	double at;
-	if (record_u64(r, "workers", 1, most, &h.workers, err) != 0 ||
+	if (record_u64(r, "workers", 1, scale_workers_most(s), &h.workers, err) != 0 ||
 	    record_u64_opt(r, "servers", 1, s->job.server_places, &h.servers, err) != 0 ||
 	    record_real(r, "at", 0, SIM_SECONDS_MAX, &at, err) != 0)
 		return -1;

@@ -32,6 +32,8 @@ void copy_job(struct record_out *o, const struct job *job, uint64_t samples, uin
 	record_add_u64(o, "hosts", hosts);
 	record_add_u64(o, "samples", samples);
 	record_add_u64(o, "batch", job->batch);
+	if (strcmp(job->batch_scaling, "none") != 0)
+		record_add(o, "scaling", job->batch_scaling);
 	record_add_u64(o, "shard", job->batch * job->batches_per_shard);
 	record_add_u64(o, "epochs", job->epochs);
 	record_add_u64(o, "ahead", job->ahead);
@@ -715,6 +717,15 @@ void copy_free(struct copy *c)
 	free(c->scale);
 	free(c->saving);
 	*c = (struct copy){0};
+}
+
+void copy_first(const struct copy *c, struct job *job)
+{
+	if (strcmp(job->batch_scaling, "none") != 0)
+		job->batch = (uint64_t)llround((double)job->batch * (double)c->first_workers / (double)job->workers);
+	job->workers = c->first_workers;
+	job->servers = c->first_servers;
+	job->heavy_limit = 0;
 }
 
 /* ---- records ---- */

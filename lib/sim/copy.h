@@ -87,7 +87,10 @@ void copy_free(struct copy *c);
 /* The number of worker w3; -1: it is none, or has another name. */
 long copy_worker_of(const struct account_node *n);
 
-/* All records, each with its newline; -1 ends it.  job: with the workers and servers of its beginning. */
+/* The job with the workers and servers of the copy's beginning, and with what was decided, nothing anew. */
+void copy_first(const struct copy *c, struct job *job);
+
+/* All records, each with its newline; -1 ends it.  job: see copy_first(). */
 typedef int copy_put_fn(const char *line, size_t len, void *arg, struct error *err);
 int copy_put(const struct copy *c, const struct job *job, uint64_t samples, uint64_t hosts, copy_put_fn *put,
 	     void *arg, struct error *err);

@@ -283,8 +283,7 @@ static void resources_put_line(const char *line, size_t len, void *sim)
 static void resources_carry(struct sim *s, const struct answer *a)
 {
 	struct sim_brain *b = &s->brain;
-	const struct want_rules rules = {.most = {s->workers < s->job.batch ? s->workers : s->job.batch,
-						  s->job.server_places},
+	const struct want_rules rules = {.most = {scale_workers_most(s), s->job.server_places},
 					 .cores = b->limits.cores,
 					 .node_cores = b->limits.node_cores};
 	struct plan_role_size now[PLAN_ROLES];

@@ -18,6 +18,17 @@ static double scale_pending(struct sim *s)
 	return s->cost.pending - (more > 0 ? more * log(1 - random_uniform(&s->chance)) : 0);
 }
 
+uint64_t scale_workers_most(const struct sim *s)
+{
+	return s->job.grows || s->workers < s->job.batch ? s->workers : s->job.batch;
+}
+
+static uint64_t scale_batch(const struct sim *s)
+{
+	const struct sim_job *j = &s->job;
+	return j->grows ? (uint64_t)llround((double)j->batch * (double)j->workers / (double)s->first_workers) : j->batch;
+}
+
 static struct sim_node *scale_server(struct sim *s, uint64_t i)
 {
 	return &s->node[s->workers + i];
@@ -26,10 +37,10 @@ static struct sim_node *scale_server(struct sim *s, uint64_t i)
 static void scale_in(struct sim *s, struct sim_node *n)
 {
 	const struct sim_job *j = &s->job;
-	uint64_t i = (uint64_t)(n - s->node);
+	uint64_t i = (uint64_t)(n - s->node), batch = scale_batch(s);
 	double pending = scale_pending(s);
 	if (n->role == NODE_WORKER)
-		actions_start(&n->actions, n->id, j->batch / j->workers + (i < j->batch % j->workers));
+		actions_start(&n->actions, n->id, batch / j->workers + (i < batch % j->workers));
 	tally_start(&n->tally, j->report, fmin(0.5, j->every / 2), s->now);
 	n->in_force = 0;
 	resources_size(s, n);
@@ -61,7 +72,7 @@ static int scale_set_sizes(struct sim *s, struct decision *d, struct error *err)
 	for (size_t i = 0; i < n && result == 0; i++)
 		weight[i] = s->node[i].in_force > 0 ? (double)s->node[i].in_force : NAN;
 	if (result == 0)
-		batch_scaled(weight, n, s->job.batch, 1, size);
+		batch_scaled(weight, n, scale_batch(s), 1, size);
 	for (size_t i = 0; i < n && result == 0; i++) {
 		struct action set = {.kind = ACTION_ADJUST_BS, .size = size[i], .accum = 1, .reason = "scaled"};
 		snprintf(set.id, sizeof set.id, "%s", s->node[i].id);

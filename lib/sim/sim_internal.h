@@ -92,6 +92,7 @@ struct sim_job {
 	char id[OPTION_ID_MAX], sync[32], solution[DIRS_PATH_MAX];
 	/* workers, servers, backup: so many it has now; places: so many there may be */
 	uint64_t workers, servers, worker_places, server_places, hosts, samples, batch, shard, epochs, ahead, report, backup;
+	int grows; /* the batch, with the workers */
 	double bytes; /* of all parameters */
 	double every, window_short, window_long, checkpoint;
 	/* restarts by intention */
@@ -363,6 +364,7 @@ void hung_look(struct sim *s, struct sim_node *n);
 /* So many from now on, or as soon as they are there. -1: another change is under way. */
 int scale_want(struct sim *s, uint64_t workers, uint64_t servers, const char *reason);
 void scale_step(struct sim *s); /* a node is there */
+uint64_t scale_workers_most(const struct sim *s);
 
 /* resources.c */
 int resources_is_there(const struct sim *s);
