@@ -301,6 +301,9 @@ int journal_keep(struct journal *j, struct error *err)
 			result = error_errno(err, ERROR_IO, f->path, "write");
 	}
 	free(data);
+	/* Whoever began this file may have been killed before its name was on disk. */
+	if (result == 0)
+		result = fs_sync_dir(j->dir, err);
 	f->pos = f->state_bytes = scan->end + (scan->lacks_newline ? 1 : 0);
 	f->firm = f->filled;
 	j->buffer.chain = scan->chain;
