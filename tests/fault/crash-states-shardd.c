@@ -126,32 +126,22 @@ static int loader_line(void *arg, const char *line, size_t len, struct error *er
 	return taken >= 0 && queue_loader_loose(l)[0] ? taken | SCAN_LOOSE : taken;
 }
 
-/* As lib/shard/service.c starts. */
+/* What lib/shard/service.c makes of the journal when it starts. */
 static int restart(const char *dir, uint64_t *hash, int *knows, struct error *err)
 {
-	struct journal *j;
 	struct queue *q = NULL;
 	struct queue_loader *l = queue_loader_new(NULL);
-	if (journal_open(&j, dir, JOURNAL_GROUP, 1 << 20, err) != 0) {
+	if (journal_read(dir, loader_line, l, err) != 0) {
 		queue_loader_free(l);
 		return -1;
 	}
-	int result =
-		journal_exists(j) ? 0 : error_set(err, ERROR_NOINPUT, dir, "there is no journal");
-	if (result == 0)
-		result = journal_replay(j, loader_line, l, err);
-	if (result == 0)
-		result = queue_loader_finish(l, &q, err);
-	else
-		queue_loader_free(l);
-	if (result == 0) {
-		*hash = 0;
-		*knows = queue_loose(q)[0] != 0;
-		queue_write(q, hash_line, hash);
-	}
+	if (queue_loader_finish(l, &q, err) != 0)
+		return -1;
+	*hash = 0;
+	*knows = queue_loose(q)[0] != 0;
+	queue_write(q, hash_line, hash);
 	queue_free(q);
-	journal_close(j);
-	return result;
+	return 0;
 }
 
 static const char *check_saved(const char *path)

@@ -21,7 +21,7 @@
  *   - a sector is old or new.
  *
  * After each call all combinations are made if not more than BOUND changes are pending; else none
- * and all of them, each alone, all but each, and 2^BOUND / 4 at random.
+ * and all of them, each of the newest 2 BOUND alone, all but each of those, and 2^BOUND / 4 at random.
  */
 #include "crash-states.h"
 
@@ -72,6 +72,7 @@ struct node {
 	size_t size;                    /* as programs see it */
 	/* In the state that is being made, where it differs from firm. */
 	int is_changed;
+	uint64_t hash; /* of a file's content */
 	struct bytes view;
 	struct names view_names;
 };
@@ -97,7 +98,7 @@ static size_t pendings, pending_room;
 static uint8_t *is_on; /* of each change that is pending: it is on the disk */
 static size_t is_on_room;
 
-static const struct promise *const promises[] = {&promise_shardd};
+static const struct promise *const promises[] = {&promise_shardd, &promise_job};
 static const struct promise *promise;
 static const char *work;
 static uint64_t seed, bound, keep_one_in;
@@ -284,37 +285,97 @@ static uint64_t hash_tree(const struct node *dir, uint64_t hash)
 			continue;
 		}
 		const struct bytes *b = n->is_changed ? &n->view : &n->firm;
-		uint64_t own = n->is_changed ? 0 : n->firm_hash;
-		if (own == 0)
-			own = XXH3_64bits(b->data, b->len);
+		if (n->is_changed)
+			n->hash = XXH3_64bits(b->data, b->len);
+		else if (n->firm_hash == 0)
+			n->firm_hash = XXH3_64bits(b->data, b->len);
 		if (!n->is_changed)
-			n->firm_hash = own;
-		uint64_t both[] = {own, b->len};
+			n->hash = n->firm_hash;
+		uint64_t both[] = {n->hash, b->len};
 		hash = XXH3_64bits_withSeed(both, sizeof both, hash);
 	}
 	return XXH3_64bits_withSeed("/", 1, hash);
 }
 
-static void make_tree(const struct node *dir, const char *path)
+/* What is to lie in a directory, and what lies there. */
+struct made {
+	char path[PATH_MAX / 4];
+	const struct node *node;
+	int is_dir;
+	uint64_t hash;
+};
+
+struct tree {
+	struct made *item;
+	size_t count, room;
+};
+
+static void tree_list(struct tree *t, const struct node *dir, const char *path)
 {
 	const struct names *names = dir->is_changed ? &dir->view_names : &dir->firm_names;
-	char name[PATH_MAX];
-	struct error err;
-	if (mkdir(path, 0700) != 0 && errno != EEXIST)
-		crash_die(path, strerror(errno));
 	for (size_t i = 0; i < names->count; i++) {
 		const struct node *n = names->item[i].node;
-		snprintf(name, sizeof name, "%s/%s", path, names->item[i].name);
+		struct made *m = ADD(t->item, t->room, t->count);
+		size_t at = t->count - 1;
+		*m = (struct made){.node = n, .is_dir = n->is_dir, .hash = n->is_dir ? 0 : n->hash};
+		if (snprintf(m->path, sizeof m->path, "%s/%s", path, names->item[i].name) >=
+		    (int)sizeof m->path)
+			crash_die(path, "is too long");
 		if (n->is_dir) {
-			make_tree(n, name);
-			continue;
+			char below[sizeof m->path];
+			memcpy(below, t->item[at].path, sizeof below);
+			tree_list(t, n, below);
 		}
-		const struct bytes *b = n->is_changed ? &n->view : &n->firm;
-		int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-		if (fd < 0 || fs_write_all(fd, b->data, b->len, name, &err) != 0)
-			crash_die(name, "can't be written");
-		close(fd);
 	}
+}
+
+static struct made *tree_find(const struct tree *t, const char *path, int is_dir)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (t->item[i].is_dir == is_dir && strcmp(t->item[i].path, path) == 0)
+			return &t->item[i];
+	return NULL;
+}
+
+static void write_file(const struct made *m)
+{
+	const struct bytes *b = m->node->is_changed ? &m->node->view : &m->node->firm;
+	struct error err;
+	int fd = open(m->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || fs_write_all(fd, b->data, b->len, m->path, &err) != 0)
+		crash_die(m->path, "can't be written");
+	close(fd);
+}
+
+/* Makes the state in the directory, where `there` lies, or nothing. */
+static void make_tree(const char *dir, struct tree *there)
+{
+	struct tree t = {0};
+	if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+		crash_die(dir, strerror(errno));
+	tree_list(&t, root, dir);
+	for (size_t i = there->count; i-- > 0;)
+		if (!tree_find(&t, there->item[i].path, there->item[i].is_dir) &&
+		    remove(there->item[i].path) != 0)
+			crash_die(there->item[i].path, strerror(errno));
+	for (size_t i = 0; i < t.count; i++) {
+		const struct made *m = &t.item[i], *is = tree_find(there, m->path, m->is_dir);
+		if (m->is_dir && !is && mkdir(m->path, 0700) != 0)
+			crash_die(m->path, strerror(errno));
+		if (!m->is_dir && (!is || is->hash != m->hash))
+			write_file(m);
+	}
+	free(there->item);
+	*there = t;
+}
+
+static void keep_tree(const char *name, uint64_t number)
+{
+	char dir[PATH_MAX];
+	struct tree none = {0};
+	snprintf(dir, sizeof dir, "%s/%s-%llu", work, name, (unsigned long long)number);
+	make_tree(dir, &none);
+	free(none.item);
 }
 
 static int is_new_state(uint64_t hash)
@@ -367,7 +428,6 @@ static void end(void)
 
 static void tell_wrong(const char *why, size_t tear)
 {
-	char dir[PATH_MAX];
 	int told = 0;
 	violations++;
 	printf("# %s, after: %s\n#   %s\n", promise->name, call_text, why);
@@ -376,8 +436,7 @@ static void tell_wrong(const char *why, size_t tear)
 			tell_change(&pending[i]);
 	if (tear != SIZE_MAX)
 		printf("#   the last write ended after %zu bytes\n", tear);
-	snprintf(dir, sizeof dir, "%s/wrong-%llu", work, (unsigned long long)violations);
-	make_tree(root, dir);
+	keep_tree("wrong", violations);
 	if (violations == WRONG_ENOUGH)
 		end();
 }
@@ -386,8 +445,8 @@ static void tell_wrong(const char *why, size_t tear)
  * only so many bytes are, as in `torn`. */
 static void try_state(const struct change *torn, size_t tear)
 {
-	static char dir[PATH_MAX], to[PATH_MAX];
-	struct error err;
+	static char dir[PATH_MAX];
+	static struct tree there;
 	for (size_t i = 0; i < nodes; i++)
 		node_of[i]->is_changed = 0;
 	for (size_t i = 0; i < pendings; i++)
@@ -396,17 +455,14 @@ static void try_state(const struct change *torn, size_t tear)
 	if (torn)
 		change_view(torn);
 	states++;
-	uint64_t hash = hash_tree(root, promise->said ? promise->said() : 0);
+	uint64_t hash = hash_tree(root, promise->said());
 	if (!is_new_state(hash))
 		return;
 	distinct++;
 	snprintf(dir, sizeof dir, "%s/state", work);
-	if (fs_remove_tree(dir, &err) != 0)
-		crash_die(err.place, err.text);
-	make_tree(root, dir);
-	if (keep_one_in > 0 && hash % keep_one_in == 0) {
-		snprintf(to, sizeof to, "%s/kept-%llu", work, (unsigned long long)++kept);
-		make_tree(root, to);
+	make_tree(dir, &there);
+	if (keep_one_in > 0 && distinct % keep_one_in == 0) {
+		keep_tree("kept", ++kept);
 		printf("kept %llu said=%llu\n", (unsigned long long)kept,
 		       (unsigned long long)promise->said());
 	}
@@ -435,7 +491,7 @@ static void try_combinations(void)
 	for (uint8_t on = 0; on < 2; on++) {
 		set_all(on);
 		try_state(NULL, SIZE_MAX);
-		for (size_t i = 0; i < pendings; i++) {
+		for (size_t i = pendings > 2 * bound ? pendings - 2 * bound : 0; i < pendings; i++) {
 			is_on[i] = !on;
 			try_state(NULL, SIZE_MAX);
 			is_on[i] = on;
@@ -458,10 +514,11 @@ static void try_tears(struct node *n, size_t at, const char *data, size_t len)
 		need(NULL);
 	/* Of a long one: each byte of the first and of the last sectors, and some between. */
 	size_t ends = bound * SECTOR / 2;
+	int choices = pendings == 0 ? 1 : bound < 8 ? 2 : 3;
 	for (torn.len = 1; torn.len < len; torn.len++) {
 		if (torn.len > ends && len - torn.len > ends)
 			torn.len += random_next(&seed) % (2 * SECTOR);
-		for (int others = 0; others < (pendings == 0 ? 1 : 3) && torn.len < len; others++) {
+		for (int others = 0; others < choices && torn.len < len; others++) {
 			for (size_t i = 0; i < pendings; i++)
 				is_on[i] = others < 2 ? (uint8_t)others : random_next(&seed) & 1;
 			try_state(&torn, torn.len);
@@ -583,11 +640,14 @@ static void read_log(char *data, size_t size)
 		    len > size - (size_t)(newline + 1 - data))
 			crash_die("log", call_text);
 		i = (size_t)(newline + 1 - data);
+		uint64_t said = promise->said();
+		size_t before = pendings;
 		if (strcmp(kind, "say") == 0)
 			promise->say(path, data + i, len);
 		else
 			take(kind, inode, (size_t)at, data + i, len, path, to);
-		try_combinations();
+		if (pendings != before || promise->said() != said)
+			try_combinations();
 	}
 }
 

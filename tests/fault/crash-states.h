@@ -1,7 +1,7 @@
 /*
  * crash-states: what crash-states.c asks of a promise.  `say` has each thing that was said, in its
  * order; `check` looks at a directory as a power cut may have left it, and says what is wrong, or
- * NULL.  It may change the directory.
+ * NULL.  It changes nothing there.
  */
 #ifndef CRASH_STATES_H
 #define CRASH_STATES_H
@@ -20,6 +20,6 @@ struct promise {
 
 void crash_die(const char *what, const char *why) __attribute__((noreturn));
 
-extern const struct promise promise_shardd;
+extern const struct promise promise_shardd, promise_job;
 
 #endif
