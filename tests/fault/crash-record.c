@@ -7,6 +7,8 @@
  *                 bytes. A record `say` has what went to a socket or to stdout, and as its path the
  *                 program.
  *   CRASH_UNDER   of files under this directory; paths begin behind it
+ *   CRASH_KILL    N: the process is killed before its Nth record
+ *   CRASH_FULL    there is no room for new files whose names end so
  *
  * A call and its record are made under one lock (flock on the log), except `say`: it may block.
  */
@@ -15,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -47,7 +50,11 @@ static void must(int is_so)
 /* Not through open() and write(): those are ours. */
 static int lock(void)
 {
+	static int records;
 	int saved = errno, fd;
+	const char *last = getenv("CRASH_KILL");
+	if (last && ++records == atoi(last))
+		kill(getpid(), SIGKILL);
 	fd = (int)syscall(SYS_openat, AT_FDCWD, getenv("CRASH_LOG"),
 			  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	must(fd >= 0);
@@ -157,6 +164,11 @@ static int opened(int (*call)(int, const char *, int, ...), int dir, const char 
 	struct stat st;
 	if (!at)
 		return call(dir, name, flags, mode);
+	const char *full = getenv("CRASH_FULL"), *end = full ? strstr(at, full) : NULL;
+	if (end && strcmp(end, full) == 0) {
+		errno = ENOSPC;
+		return -1;
+	}
 	int log = lock(), saved = errno;
 	int is_new = fstatat(dir, name, &st, 0) != 0;
 	errno = saved;
