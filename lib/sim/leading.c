@@ -214,6 +214,12 @@ static void leading_carry_out(struct sim *s, const struct gate_effect *e)
 	struct error err;
 	switch (e->kind) {
 	case GATE_ANSWER:
+		/* A worker would say it again; nobody asked what a job does without memory. */
+		if (e->code && strcmp(e->code, "no-memory") == 0) {
+			error_set(&err, ERROR_OS, "the lead", "out of memory");
+			sim_fail(s, &err);
+			break;
+		}
 		leading_answer(s, e);
 		break;
 	case GATE_HOLD:

@@ -24,7 +24,8 @@
  *       program=NAME  the calls of this program count, among those that COMMAND starts
  *       mask=KEY,KEY  fields that no two runs share
  *       status=N      of the first run (0)
- *       again=STATUS  the run afterwards may also have this status; several, with commas
+ *       again=STATUS  the run afterwards may also have this status; several, with commas; never: there is
+ *                     no such run
  *       last=FILE     is made last: other files may be half while it is not there
  *       check=COMMAND of a shell, in DIR/work, with $status, $error, $acknowledged requests, says whether what is there is right; then
  *                     output and files are not compared
@@ -120,8 +121,7 @@ static const struct call {
 #define CALL(word, ...) {SYS_##word, #word, __VA_ARGS__}
 #define READS(word) CALL(word, FD, IO | LESS, RESET | INTR | AGAIN | LESS | MEM, INTR | AGAIN)
 #define WRITES(word)                                                                               \
-	CALL(word, FD, IO | SPC | ROFS | LESS, PIPE | RESET | INTR | AGAIN | LESS | MEM,    \
-	     PIPE | INTR | AGAIN)
+	CALL(word, FD, IO | SPC | ROFS | LESS, PIPE | RESET | INTR | AGAIN | LESS | MEM, INTR | AGAIN)
 	READS(read), READS(readv), READS(pread64), READS(preadv), READS(recvfrom), READS(recvmsg),
 	WRITES(write), WRITES(writev), WRITES(pwrite64), WRITES(pwritev), WRITES(sendto), WRITES(sendmsg),
 	CALL(sendfile, FD, IO | SPC | ROFS | LESS, 0, 0),
@@ -328,7 +328,7 @@ static unsigned can_give(pid_t tid, const struct call *call, const struct user_r
 		if (to[0] == 'p' && is_own_pipe(tid, (int)r->rdi, to))
 			could = 0;
 		/* Standard output is a file here, and a pipe for most people. */
-		if (r->rdi == 1 && call->nr == SYS_write)
+		if (r->rdi == 1 && call->nr == SYS_write && to[0] == '/')
 			could |= PIPE;
 		if (could & (AGAIN) && !never_waits(tid, (int)r->rdi))
 			could &= ~(unsigned)(AGAIN);
@@ -1048,8 +1048,7 @@ static int says_where(void)
 		err.data[--err.len] = '\0';
 	const char *line = err.data ? strrchr(err.data, '\n') : NULL;
 	line = line ? line + 1 : err.data;
-	const char *base = strrchr(command[0], '/');
-	base = base ? base + 1 : command[0];
+	const char *base = program;
 	int result = 0;
 	if (line && strncmp(line, base, strlen(base)) == 0 && strncmp(line + strlen(base), ": ", 2) == 0) {
 		const char *colon = strstr(line + strlen(base) + 2, ": ");
@@ -1150,6 +1149,8 @@ static void judge_files(const struct fault *f)
 	memcpy(where, run.where, sizeof where);
 	judge_end(f, where, &status);
 	judge_result(f, where, status, killed || f->is_always);
+	if (again_statuses && strcmp(again_statuses, "never") == 0)
+		return;
 	run_command((struct fault){.what = NONE}, 0);
 	int after = WIFEXITED(run.status) ? WEXITSTATUS(run.status) : 256 + WTERMSIG(run.status);
 	snprintf(where + strlen(where), sizeof where - strlen(where), ", run again");
