@@ -1184,6 +1184,21 @@ worker: gone: can't be reached: No such file or directory
 E
 }
 
+@test "sockets: paths of 107, 108 and 200 bytes are served and reached; a bare name of 108 can't be" {
+	local length dir path
+	for length in 107 108 200; do
+		dir=$(printf "%0$((length - 2))d" 0)
+		path=$dir/s
+		mkdir "$dir"
+		start "s$length" shardd -s "$path" -j "j$length" -n 10 -b 10
+		wait_for "[ -S '$path' ]"
+		run -0 agent --id w0 --shards "$path" --each -- echo done
+		[ "$output" = done ]
+	done
+	run -64 shardd -s "$(printf '%0108d' 0)" -j other -n 10
+	[[ $output == *"name of a socket too long"* ]]
+}
+
 @test "shardd: a second one" {
 	start shardd shardd -s s -j j -n 100 -b 10
 	ready s
