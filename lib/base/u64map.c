@@ -5,8 +5,9 @@
 
 static size_t slot_of(const struct u64map *t, uint64_t key)
 {
-	/* Ids count up from 0: the multiplication spreads them, the high bits choose. */
-	return (size_t)((key * 0x9e3779b97f4a7c15u) >> 20) & (t->room - 1);
+	/* Ids count up from 0, and are often asked for in that order: the multiplication spreads them by
+	 * fours, which stand in one line of the cache; the high bits choose. */
+	return (size_t)(((key >> 2) * 0x9e3779b97f4a7c15u) >> 20 << 2 | (key & 3)) & (t->room - 1);
 }
 
 int u64map_reserve(struct u64map *t, size_t count)

@@ -8,6 +8,7 @@
 #define PACELINE_LEAD_GATE_INTERNAL_H
 
 #include "base/hash.h"
+#include "base/pool.h"
 #include "lead/gate.h"
 #include "monitor/node.h"
 #include "record/record.h"
@@ -229,7 +230,7 @@ struct gate {
 	uint64_t released;
 	int waits_known;
 	struct pushes announced, held, sent;
-	struct push *spare; /* pushes that are over, for the next ones: chained */
+	struct pool push, worker; /* memory of all of them */
 	uint64_t late; /* of held */
 	int settling;  /* sent is with the servers (holding), or with shardd */
 	int holding;

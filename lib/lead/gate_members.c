@@ -22,6 +22,8 @@ int gate_new(struct gate **out, const struct gate_options *options, struct error
 	if (!g)
 		return error_set(err, ERROR_OS, "gate", "out of memory");
 	g->options = *options;
+	g->push = (struct pool){.bytes = sizeof(struct push)};
+	g->worker = (struct pool){.bytes = sizeof(struct worker)};
 	if (g->options.workers_max == 0)
 		g->options.workers_max = GATE_WORKERS_MAX;
 	if (g->options.actions_max == 0)
@@ -56,7 +58,6 @@ void gate_free(struct gate *g)
 		grants_end(g, w, "");
 		HASH_DEL(g->workers, w);
 		push_free(g, w->waiting);
-		free(w);
 	}
 	while ((p = g->held.first)) {
 		pushes_remove(&g->held, p);
@@ -66,10 +67,8 @@ void gate_free(struct gate *g)
 		pushes_remove(&g->sent, p);
 		push_free(g, p);
 	}
-	while ((p = g->spare)) {
-		g->spare = p->next;
-		free(p);
-	}
+	pool_free(&g->push);
+	pool_free(&g->worker);
 	free(g->seat);
 	free(g->waits);
 	free(g->place);
@@ -123,10 +122,11 @@ struct worker *worker_get(struct gate *g, const char *id)
 	if (w || HASH_COUNT(g->workers) >= g->options.workers_max)
 		return w;
 	if (GROW(g->seat, g->seats, HASH_COUNT(g->workers) + 1) != 0 ||
-	    !(w = calloc(1, sizeof *w))) {
+	    !(w = pool_take(&g->worker))) {
 		g->failed = 1;
 		return NULL;
 	}
+	*w = (struct worker){0};
 	g->seat[HASH_COUNT(g->workers)] = w;
 	w->seat = HASH_COUNT(g->workers) + 1;
 	snprintf(w->id, sizeof w->id, "%s", id);
@@ -135,7 +135,7 @@ struct worker *worker_get(struct gate *g, const char *id)
 	HASH_ADD_STR(g->workers, id, w);
 	if (hash_lacks(w)) {
 		g->failed = 1;
-		free(w);
+		pool_give(&g->worker, w);
 		return NULL;
 	}
 	return w;

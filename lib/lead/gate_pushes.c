@@ -10,11 +10,9 @@
 
 struct push *push_new(struct gate *g, size_t ranges)
 {
-	struct push *p = g->spare;
+	struct push *p = pool_take(&g->push);
 
-	if (p)
-		g->spare = p->next;
-	else if (!(p = malloc(sizeof *p)))
+	if (!p)
 		return NULL;
 	*p = (struct push){.ranges = ranges, .range = &p->one};
 	if (ranges > 1 && !(p->range = malloc(ranges * sizeof *p->range))) {
@@ -31,8 +29,7 @@ void push_free(struct gate *g, struct push *p)
 	if (p->range != &p->one)
 		free(p->range);
 	free(p->part);
-	p->next = g->spare;
-	g->spare = p;
+	pool_give(&g->push, p);
 }
 
 void pushes_start(struct pushes *list)

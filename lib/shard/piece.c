@@ -62,57 +62,17 @@ void piece_unlink(struct piece_list *list, struct piece *p)
 
 int piece_prepare(struct queue *q, size_t count)
 {
-	if (u64map_reserve(&q->pieces, q->pieces.count + q->runs + count) != 0)
-		return -1;
-	while (q->spares < count) {
-		struct piece *p = malloc(sizeof *p);
-		if (!p)
-			return -1;
-		p->next = q->spare;
-		q->spare = p;
-		q->spares++;
-	}
-	while (q->spare_wholes < count) {
-		struct whole *w = malloc(sizeof *w);
-		if (!w)
-			return -1;
-		w->next = q->spare_whole;
-		q->spare_whole = w;
-		q->spare_wholes++;
-	}
-	return 0;
+	return u64map_reserve(&q->pieces, q->pieces.count + q->runs + count) != 0 ||
+			       pool_reserve(&q->piece, count) != 0 || pool_reserve(&q->whole, count) != 0
+		       ? -1 : 0;
 }
 
 struct piece *piece_new(struct queue *q)
 {
-	struct piece *p = q->spare;
+	struct piece *p = pool_take(&q->piece);
 	assert(p);
-	q->spare = p->next;
-	q->spares--;
 	*p = (struct piece){0};
 	return p;
-}
-
-static void piece_free(struct queue *q, struct piece *p)
-{
-	if (q->spares >= QUEUE_SPARES_MAX && q->spares >= q->pieces.count) {
-		free(p);
-		return;
-	}
-	p->next = q->spare;
-	q->spare = p;
-	q->spares++;
-}
-
-static void whole_free(struct queue *q, struct whole *w)
-{
-	if (q->spare_wholes >= QUEUE_SPARES_MAX) {
-		free(w);
-		return;
-	}
-	w->next = q->spare_whole;
-	q->spare_whole = w;
-	q->spare_wholes++;
 }
 
 uint64_t piece_left(const struct piece *p)
@@ -127,10 +87,8 @@ void piece_share(struct queue *q, struct piece *p)
 {
 	if (p->whole)
 		return;
-	struct whole *w = q->spare_whole;
+	struct whole *w = pool_take(&q->whole);
 	assert(w);
-	q->spare_whole = w->next;
-	q->spare_wholes--;
 	*w = (struct whole){.id = p->origin, .left = piece_left(p)};
 	p->whole = w;
 }
@@ -221,7 +179,7 @@ static void piece_account(struct queue *q, struct piece *p, uint64_t n, int is_l
 		p->whole->left -= n;
 		is_shard_done = p->whole->left == 0;
 		if (is_shard_done)
-			whole_free(q, p->whole);
+			pool_give(&q->whole, p->whole);
 	}
 	if (is_shard_done) {
 		q->shards_done++;
@@ -233,7 +191,7 @@ static void free_chain(struct queue *q, struct piece *chain)
 {
 	while (chain) {
 		struct piece *next = chain->more;
-		piece_free(q, chain);
+		pool_give(&q->piece, chain);
 		chain = next;
 	}
 }

@@ -96,6 +96,9 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 	if (!q)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	q->p = *p;
+	q->piece = (struct pool){.bytes = sizeof(struct piece)};
+	q->whole = (struct pool){.bytes = sizeof(struct whole)};
+	q->worker = (struct pool){.bytes = sizeof(struct worker)};
 	q->shard_rows = rows;
 	q->shards = shards;
 	q->total = q->next_id = total;
@@ -109,36 +112,13 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 	return 0;
 }
 
-static void free_pieces(struct queue *q)
-{
-	struct piece *p;
-	for (size_t at = 0; (p = u64map_next(&q->pieces, &at)) != NULL;) {
-		if (p->whole && (p->whole->left -= piece_left(p)) == 0)
-			free(p->whole);
-		for (struct piece *next; p; p = next) {
-			next = p->more;
-			free(p);
-		}
-	}
-	while ((p = q->spare) != NULL) {
-		q->spare = p->next;
-		free(p);
-	}
-	for (struct whole *w; (w = q->spare_whole) != NULL;) {
-		q->spare_whole = w->next;
-		free(w);
-	}
-}
-
 void queue_free(struct queue *q)
 {
 	if (!q)
 		return;
-	free_pieces(q);
-	for (struct worker *w; (w = q->first_worker) != NULL;) {
-		q->first_worker = w->next;
-		free(w);
-	}
+	pool_free(&q->piece);
+	pool_free(&q->whole);
+	pool_free(&q->worker);
 	u64map_free(&q->pieces);
 	u64map_free(&q->workers);
 	source_free(q);
@@ -223,9 +203,7 @@ void queue_fetch(const struct queue *q, size_t seat)
 {
 	if (seat == 0 || seat > q->worker_count)
 		return;
-	const char *w = (const char *)q->seat[seat - 1];
-	__builtin_prefetch(w, 1);
-	__builtin_prefetch(w + 64, 1);
+	__builtin_prefetch(q->seat[seat - 1], 1);
 }
 
 struct worker *queue_worker_make(struct queue *q, const char *id)
@@ -234,12 +212,13 @@ struct worker *queue_worker_make(struct queue *q, const char *id)
 	if (w)
 		return w;
 	size_t len = strlen(id) + 1;
-	if (u64map_reserve(&q->workers, q->workers.count + 1) != 0 ||
+	if (len > sizeof w->id || u64map_reserve(&q->workers, q->workers.count + 1) != 0 ||
 	    GROW(q->seat, q->seats, q->worker_count + 1) != 0)
 		return NULL;
-	w = calloc(1, sizeof *w + len);
+	w = pool_take(&q->worker);
 	if (!w)
 		return NULL;
+	*w = (struct worker){0};
 	memcpy(w->id, id, len);
 	uint64_t hash = hash_of(id);
 	struct worker *other = u64map_get(&q->workers, hash);

@@ -6,14 +6,15 @@
 #ifndef PACELINE_SHARD_QUEUE_INTERNAL_H
 #define PACELINE_SHARD_QUEUE_INTERNAL_H
 
+#include "base/pool.h"
 #include "base/u64map.h"
 #include "shard/queue.h"
 
 /* A shard that was cut: it is done when the last of its samples is. */
 struct whole {
 	uint64_t id;
-	uint64_t left;      /* samples not in the model */
-	struct whole *next; /* for the list of spares */
+	uint64_t left; /* samples not in the model */
+	int is_uncut;  /* there is one all the same, while a state is read */
 };
 
 /* The order of shards in one epoch. It is made when it is needed, which takes K random accesses.
@@ -94,10 +95,8 @@ struct worker {
 	size_t seat;   /* queue_seat() */
 	struct worker *same_hash;
 	struct worker *next; /* all, in order of their first hello */
-	char id[];
+	char id[OPTION_ID_MAX];
 };
-
-#define QUEUE_SPARES_MAX 1024
 
 struct queue {
 	struct queue_parameters p;
@@ -122,12 +121,10 @@ struct queue {
 	uint64_t runs;       /* runs in all `more` lists: so many ids will be needed */
 	struct piece_list held;
 	struct piece *lease_head, *lease_tail;
-	struct piece *spare; /* chained by next */
-	size_t spares;
-	struct whole *spare_whole;
-	size_t spare_wholes;
+	struct pool piece, whole; /* memory of all of them */
 
 	struct u64map workers; /* by hash of the id */
+	struct pool worker;    /* memory of all of them */
 	struct worker *first_worker, *last_worker;
 	struct worker **seat; /* worker_count of them */
 	size_t seats;

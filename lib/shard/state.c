@@ -359,14 +359,13 @@ static int check_piece(const struct queue *q, const struct piece *p, struct erro
 static int join_origin(struct state_reader *s, struct piece *p, int is_cut, struct error *err)
 {
 	struct whole *w = u64map_get(&s->origins, p->origin);
-	if (w && (!is_cut || w->next == w))
+	if (w && (!is_cut || w->is_uncut))
 		return shard_state_wrong(err, "two pieces of one shard that was not cut");
 	if (!w) {
 		if (u64map_reserve(&s->origins, s->origins.count + 1) != 0 ||
-		    (w = malloc(sizeof *w)) == NULL)
+		    (w = pool_take(&s->q->whole)) == NULL)
 			return shard_state_no_memory(err);
-		*w = (struct whole){.id = p->origin};
-		w->next = is_cut ? NULL : w; /* a mark: never cut; removed with the reader */
+		*w = (struct whole){.id = p->origin, .is_uncut = !is_cut};
 		u64map_put(&s->origins, p->origin, w);
 		source_was_read(s->q, p->lane);
 	}
@@ -456,8 +455,8 @@ static void forget_origins(struct state_reader *s)
 {
 	struct whole *w;
 	for (size_t at = 0; (w = u64map_next(&s->origins, &at)) != NULL;)
-		if (w->next == w)
-			free(w);
+		if (w->is_uncut)
+			pool_give(&s->q->whole, w);
 	u64map_free(&s->origins);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 #include "base/number.h"
+#include "base/pool.h"
 #include "job/deadline.h"
 #include "record/fields.h"
 
@@ -187,11 +188,10 @@ static int cluster_make_nodes(struct sim *s, struct error *err)
 	s->workers = (size_t)j->worker_places;
 	s->nodes = s->workers + (size_t)j->servers;
 	s->places = s->workers + (size_t)j->server_places;
-	if (!(s->node = aligned_alloc(_Alignof(struct sim_node), s->places * sizeof *s->node)) || !(s->id = malloc(s->places * sizeof *s->id)) ||
+	if (!(s->node = pool_array(s->places * sizeof *s->node)) || !(s->id = malloc(s->places * sizeof *s->id)) ||
 	    !(s->row_seat = calloc(s->places, sizeof *s->row_seat)) ||
 	    !(s->host = calloc((size_t)j->hosts, sizeof *s->host)))
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->places);
-	memset(s->node, 0, s->places * sizeof *s->node);
 	for (size_t i = 0; i < s->places; i++)
 		cluster_make_node(s, i);
 	struct schedule_options options = {.seed = s->options.seed, .scale = 1, .delay_scale = 1,
