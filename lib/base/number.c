@@ -201,3 +201,67 @@ size_t number_format_real(double x, char *out)
 	}
 	return (size_t)n;
 }
+
+__extension__ typedef unsigned __int128 number_wide;
+
+/* x times 10^decimals, to the nearest whole number, of two the even one, exactly: for x below 2^53, and
+ * decimals up to 12, so that the product fits. */
+static uint64_t number_scaled(double x, unsigned decimals)
+{
+	static const uint64_t power[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000,
+					 1000000000, 10000000000, 100000000000, 1000000000000};
+	int exponent;
+	number_wide product = (uint64_t)ldexp(frexp(x, &exponent), 53);
+	unsigned shift = (unsigned)(53 - exponent); /* at least 1 but for the greatest x */
+	product *= power[decimals];
+	if (shift == 0 || shift > 126)
+		return shift == 0 ? (uint64_t)product : 0;
+	uint64_t whole = (uint64_t)(product >> shift);
+	number_wide half = (number_wide)1 << (shift - 1), rest = product & (2 * half - 1);
+	return whole + (rest > half || (rest == half && (whole & 1)));
+}
+
+/* With so many digits behind the point. */
+static size_t number_put_point(uint64_t scaled, unsigned decimals, char *out)
+{
+	char digits[24];
+	size_t n = number_format_u64(scaled, digits), at = 0;
+	if (n <= decimals) {
+		memset(out, '0', decimals + 1 - n);
+		at = decimals + 1 - n;
+	}
+	memcpy(out + at, digits, n + 1);
+	n += at;
+	memmove(out + n - decimals + 1, out + n - decimals, decimals + 1);
+	out[n - decimals] = '.';
+	return n + 1;
+}
+
+size_t number_format_seconds(double x, char *out)
+{
+	double size = fabs(x);
+	if (!(size < 1e9))
+		return (size_t)snprintf(out, NUMBER_TEXT_MAX, "%.6f", x);
+	*out = '-';
+	int sign = signbit(x) != 0;
+	return (size_t)sign + number_put_point(number_scaled(size, 6), 6, out + sign);
+}
+
+size_t number_format_brief(double x, char *out)
+{
+	/* The doubles at these bounds are not below what they stand for. */
+	static const double bound[] = {1e-2, 1e-1, 1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
+	double size = fabs(x);
+	unsigned decimals = 11;
+	if (!(size >= 1e-3 && size < 1e8))
+		return (size_t)snprintf(out, NUMBER_TEXT_MAX, "%.9g", x);
+	while (decimals > 1 && size >= bound[11 - decimals])
+		decimals--;
+	uint64_t scaled = number_scaled(size, decimals);
+	for (; decimals > 0 && scaled % 10 == 0; scaled /= 10)
+		decimals--;
+	size_t sign = x < 0;
+	*out = '-';
+	return sign + (decimals > 0 ? number_put_point(scaled, decimals, out + sign)
+				    : number_format_u64(scaled, out + sign));
+}

