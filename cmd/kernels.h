@@ -85,6 +85,16 @@ static inline int kernels_need_room(char **argv, struct error *err)
 			 KERNELS_THREAD_BYTES >> 20);
 }
 
+/* OpenBLAS does not declare this, and has it only where it has threads. */
+extern int blas_thread_shutdown_(void) __attribute__((weak));
+
+/* OpenBLAS has started one for each core when it was loaded. It starts them again when it needs them. */
+static inline void kernels_end_threads(void)
+{
+	if (blas_thread_shutdown_)
+		blas_thread_shutdown_();
+}
+
 /* --blas-probe; the exit status. */
 static inline int kernels_probe(const char *program)
 {

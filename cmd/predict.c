@@ -407,6 +407,10 @@ int main(int argc, char **argv)
 				   opt_bad_rows);
 	if (parsed != 0 || kernels_settle(&kernels, argv, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
+	if (!model_device_is_card(opt_device)) { /* whatever its driver needs is not known to us */
+		kernels_end_threads();
+		cmd_confine(&(struct confine_ask){.read = {"/"}});
+	}
 	int status = 0;
 	if (score_all(&s, argv + first, argc - first, &err) != 0) {
 		name_options(&err);

@@ -340,16 +340,24 @@ static int wait_for_place(struct error *err)
 	return result < 0 ? -1 : result == WORK_OK;
 }
 
-/* OpenBLAS does not declare this, and has it only where it has threads. */
-extern int blas_thread_shutdown_(void) __attribute__((weak));
-
-/* We compute in one thread. OpenBLAS has started one for each core when it was loaded, and each
- * spins for 40 ms before it sleeps, unless it is ended. */
+/* We compute in one thread. Those of OpenBLAS spin for 40 ms before they sleep, unless they are ended. */
 static void worker_be_one_thread(void)
 {
 	openblas_set_num_threads(1);
-	if (blas_thread_shutdown_)
-		blas_thread_shutdown_();
+	kernels_end_threads();
+}
+
+/* Whatever a driver of cards needs is not known to us. Without --index-dir caches lie beside the data, which
+ * may be anywhere. */
+static void worker_confine(void)
+{
+	if (!model_device_is_card(opt.device.name))
+		cmd_confine(&(struct confine_ask){
+			.read = {"/"},
+			.write = {opt.index_dir ? opt.index_dir : "/", opt.peers},
+			.replace = {opt.spill, opt.memory, node.log, node.device_file,
+				    node.speed.save},
+			.sockets = CONFINE_UNIX_SOCKETS});
 }
 
 int main(int argc, char **argv)
@@ -375,6 +383,8 @@ int main(int argc, char **argv)
 	kernels.fastest = result == 0 && model_uses_blas(&spec);
 	if (result == 0 && !model_keys(&spec).are_rows)
 		result = kernels_settle(&kernels, argv, &err);
+	if (result == 0)
+		worker_confine(); /* it does not start itself anew any more */
 	int has_place = result == 0 ? wait_for_place(&err) : 0;
 	if (has_place < 0)
 		result = -1;

@@ -52,6 +52,18 @@ ALL_BUT_READ='write run unix inet signal ring'
 	refused "$ALL_BUT_READ"
 	run tries ckpt list own
 	refused "$ALL_BUT_READ"
+	run tries predict -c own own/d.csv
+	refused "$ALL_BUT_READ"
+}
+
+@test "a worker reads, and writes what its options name" {
+	unwatched
+	schema_file a '' format=csv label=b scale=none
+	model_file lr 1 0
+	run tries worker --id w0 --shards own/s --servers own/p --data own/d.csv --schema schema --model-file lr \
+		--index-dir own --spare own/none --wait 0.01
+	[ "$status" = 69 ]
+	refused write run inet signal ring
 }
 
 @test "filters have their pipes, and nothing else" {
