@@ -119,3 +119,20 @@ ALL_BUT_READ='write run unix inet signal ring'
 	refused
 	[ "$(cat other/new)" = "" ]
 }
+
+@test "each program is built so that a mistake in memory is hard to use" {
+	unwatched
+	local program wrong=
+	for program in "$(dirname "$(type -P shardd)")"/*; do
+		readelf -hW "$program" | grep -q 'Type: *DYN' || wrong+=" $program:position"
+		readelf -lW "$program" | grep -q GNU_RELRO || wrong+=" $program:relro"
+		readelf -lW "$program" | grep -q 'GNU_STACK.* RW ' || wrong+=" $program:stack"
+		readelf -dW "$program" | grep -q 'Flags:.*NOW' || wrong+=" $program:now"
+		readelf -W --dyn-syms "$program" | grep -q ' __stack_chk_fail' || wrong+=" $program:protector"
+		readelf -W --dyn-syms "$program" | grep -q ' __snprintf_chk' || wrong+=" $program:fortify"
+	done
+	[ -z "$wrong" ] || {
+		echo "$wrong"
+		false
+	}
+}
