@@ -69,7 +69,8 @@ static void confine_known(long version, const struct confine_ask *ask, struct ru
 	if (version >= 5)
 		r->files |= DEVICE_CONTROL;
 	if (version >= 6) /* abstract sockets, but systemd's may be one; signals to others */
-		r->scoped = (ask->sockets == CONFINE_NO_SOCKETS) << 0 | !ask->signals << 1;
+		r->scoped = (ask->sockets == CONFINE_NO_SOCKETS ? 1u << 0 : 0) |
+			    (ask->signals ? 0 : 1u << 1);
 }
 
 static void confine_allow(int ruleset, const char *path, uint64_t allowed)
