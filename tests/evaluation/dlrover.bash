@@ -69,7 +69,7 @@ plan_all() { # JOB TITLE STEPS WORKER-USED SERVER-USED WORKERS CORES SERVERS RAT
 
 	made plan-$1-slow plan -j $1 -S -p $of -k server
 	made plan-$1-slow-ours plan -j $1 -b on -p $of -k server
-	row DLRover-Fig-8 ${12} ${14} "a slow server, $2, of TFJob's job time" plan-$1-slow-ours / plan-$1-slow
+	row DLRover-Fig-8 ${12} "${14}" "a slow server, $2, of TFJob's job time" plan-$1-slow-ours / plan-$1-slow
 }
 plan_all wdl "Wide & Deep" 12 2.5 5.7 24 3 8 210 258 "4 2" 0.58 "less than 0.7" "0.53 to 0.60"
 plan_all xdeepfm xDeepFM 6.2 19.4 3.1 8 20 2 47.8 56 "1 1" 0.75 "less than 0.9" -
