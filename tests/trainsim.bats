@@ -294,6 +294,9 @@ brain() {
 	[ "$(tail -n 1 log | plrec tsv samples)" = 4000000 ]
 	grep '^brain-done change=yes' log | tail -n 1 | plrec tsv workers | between 9 31
 	[ "$(trainsim <c)" = "$(<log)" ]
+	# As many as there is memory for: 10e9 bytes, and a fifth more than is used is planned.
+	sed 's/^brain /&memory=10000000000 worker-bytes=1e9 server-bytes=1e9 /' c | trainsim >less
+	grep '^brain-done change=yes' less | tail -n 1 | plrec tsv workers | between 2 8
 	between 0 "$(sed '/^brain/d' c | field jct)" <<<"$(awk -v a="$(tail -n 1 log | plrec tsv jct)" 'BEGIN { print 4 * a }')"
 	trainctl solve --log log | grep '^brain-plan' | cmp - <(grep '^brain-plan' log)
 }
@@ -354,7 +357,7 @@ brain() {
 		'cost sample=-1' 'cost batch=inf' 'event kind=kill id=w9 at=1' 'event kind=eat id=w1 at=1' 'event kind=kill id=w1' \
 		'event kind=kill id=ps0 at=1' 'scale at=1' 'scale workers=0 at=1' 'scale workers=5 at=1' 'scale workers=2 servers=2 at=1' 'transient p=2' 'persistent nodes=w9' 'replay file=nowhere' 'device' \
 		brain 'brain cores=8' 'brain cores=8 node-cores=0' 'brain cores=1 node-cores=1' 'brain cores=8 node-cores=1000000' \
-		'brain cores=8 node-cores=8 program=nothing' 'brain cores=8 node-cores=8 program=off' 'brain cores=8 node-cores=8 every=-1' \
+		'brain cores=8 node-cores=8 program=nothing' 'brain cores=8 node-cores=8 memory=-1' 'brain cores=8 node-cores=8 program=off' 'brain cores=8 node-cores=8 every=-1' \
 		"node id=w1 speed=$(printf '%05000d' 1)" 'node id=w1 speed'; do
 		run -65 trainsim < <(four sync=bsp "$line")
 		echo "$line: $output"

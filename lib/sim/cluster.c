@@ -60,6 +60,10 @@ static const struct field brain_fields[] = {
 	{BRAIN("server-cores", U64, first[PLAN_SERVER])},
 	{BRAIN("worker-most", REAL, most[PLAN_WORKER])},
 	{BRAIN("server-most", REAL, most[PLAN_SERVER])},
+	{BRAIN("memory", U64, limits.bytes)},
+	{BRAIN("node-memory", U64, limits.node_bytes)},
+	{BRAIN("worker-bytes", REAL, uses[PLAN_WORKER])},
+	{BRAIN("server-bytes", REAL, uses[PLAN_SERVER])},
 	{0}};
 
 static int cluster_read_job(struct sim_job *j, const struct record *r, struct error *err)
@@ -251,7 +255,10 @@ static int cluster_add_brain(struct sim *s, const struct record *r, struct error
 		if (cores[i] > PLAN_CORES_MAX)
 			return error_set(err, ERROR_DATA, NULL, "%llu cores: at most %d",
 					 (unsigned long long)cores[i], PLAN_CORES_MAX);
+	if (read.limits.bytes > PLAN_BYTES_MAX || read.limits.node_bytes > PLAN_BYTES_MAX)
+		return error_set(err, ERROR_DATA, NULL, "memory: at most %llu bytes", (unsigned long long)PLAN_BYTES_MAX);
 	struct job job = {.cores = read.limits.cores, .node_cores = read.limits.node_cores,
+			  .memory = read.limits.bytes, .node_memory = read.limits.node_bytes,
 			  .plan_gain = read.limits.gain, .plan_every = read.limits.every};
 	read.limits = brain_limits_of(&job, NULL);
 	*b = read;

@@ -157,6 +157,8 @@ static void resources_look(struct sim *s)
 	for (struct sim_node *n = resources_next(s, NULL); n; n = resources_next(s, n), k++) {
 		k->now = s->brain.seen[n - s->node];
 		k->cores = n->cores;
+		k->bytes = n->role == NODE_WORKER ? s->brain.uses[PLAN_WORKER]
+						  : s->brain.uses[PLAN_SERVER] / (double)s->job.servers;
 	}
 }
 

@@ -115,6 +115,7 @@ struct sim_brain {
 	uint64_t limit; /* of changes */
 	uint64_t first[PLAN_ROLES]; /* cores of a node at the beginning, which costs hold for */
 	double most[PLAN_ROLES];    /* that a node can use; 0: all */
+	double uses[PLAN_ROLES];    /* bytes: a worker, all servers together */
 	struct plan_role_size size[PLAN_ROLES]; /* cores that nodes are to have */
 	/* the round that is measured */
 	int is_measuring;
