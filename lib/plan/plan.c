@@ -582,6 +582,13 @@ static void improve(struct plan *p, const struct usage *u, enum plan_stage stage
 
 /* ---- the measure of one worker ---- */
 
+/* Whether a step could be shorter by more than gain if that part of it took no time. */
+static int sample_is_worth(const struct plan *p, const struct usage *u, double part)
+{
+	double step = u->io + u->compute + u->update;
+	return !(part < p->limits.gain * step); /* NAN: not known */
+}
+
 /* Whether somebody is held back, so that what it can use is not known yet: it gets all the cores of
  * a node, as the paper's sample has them. */
 static int sample(struct plan *p, const struct usage *u)
@@ -598,7 +605,8 @@ static int sample(struct plan *p, const struct usage *u)
 		worker->cores = l->node_cores;
 		reason = "busy-worker";
 	}
-	if (fit_is_held_back(fit_at_work(u, PLAN_SERVER), u->role[PLAN_SERVER].cores / workers)) {
+	if (fit_is_held_back(fit_at_work(u, PLAN_SERVER), u->role[PLAN_SERVER].cores / workers) &&
+	    sample_is_worth(p, u, u->update)) {
 		if (server->cores < l->node_cores)
 			server->cores = l->node_cores;
 		else

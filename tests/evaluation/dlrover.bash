@@ -17,7 +17,8 @@ dlrover_8() { # JOB TITLE WORKERS STEP SLOW PAPER REAL
 dlrover_8 wdl "Wide & Deep" 24 0.114 0.323 0.76 0.26
 dlrover_8 xdeepfm xDeepFM 8 0.167 0.637 0.58 -
 
-# All else by brain-plan.c of tests/bench: res-plan(1) decides, the nodes are computed by the published model of a step.
+# All else by brain-plan.c of tests/bench: res-plan(1) decides, the nodes are computed by the published model of a step;
+# and Fig. 9 by trainsim, too, with the same numbers, but each server is a queue of pushes, which all of its cores work on.
 ROOT=$(cd "$HERE/../.." && pwd)
 ${CC:-cc} -O2 -std=c17 -D_GNU_SOURCE -I"$ROOT/lib" -o "$T/plan" "$ROOT/tests/bench/brain-plan.c" \
 	"$(dirname "$(command -v trainsim)")/../lib/paceline.a" -Wl,--as-needed -levent -lxxhash -lm
@@ -37,6 +38,18 @@ plan_rival() { # NAME JOB ADD-WORKERS ADD-SERVERS: a program
 	chmod +x "$T/$1-$2"
 }
 
+# BRAIN: on, or a program. Without more time for IO where there are more workers, and with no tensor that is hot.
+plan_sim() { # JOB BRAIN WORKER-CORES WORKER-BYTES SERVER-BYTES
+	"$T/plan" -j $1 -n | awk -F = -v program=$2 -v cores=$3 -v worker=$4 -v server=$5 '{ v[$1] = $2 } END {
+		printf "job workers=1 servers=1 sync=asp batch=512 shard=512 samples=206284800 scaling=linear most-workers=256"
+		print " most-servers=40 solution=none"
+		printf "cost sample=%.9g pull=%g apply=%.9g", v["wc"] / (cores < v["wm"] ? cores : v["wm"]) / 512, v["io"], v["wu"] / 16
+		print " message=0.0002 commit=0.001 start=120 start-server=120 hand-over=1"
+		printf "brain program=%s cores=200 node-cores=32 worker-cores=%d server-cores=16 worker-most=%g", program, cores, v["wm"]
+		printf " memory=206158430208 node-memory=206158430208 worker-bytes=%.0f server-bytes=%.0f\n", worker * 2 ^ 30 / 1.2, \
+			server * 2 ^ 30 / 1.2 }'
+}
+
 # Table 1: what one worker and one server used, and the plan that follows.
 plan_sample() { # STEPS WORKER-USED SERVER-USED SEED
 	printf 'job batch=512 steps-per-second=%s\nnode role=worker id=w0 cores=32 used=%s\nnode role=server id=0 cores=16 used=%s\n' \
@@ -45,7 +58,7 @@ plan_sample() { # STEPS WORKER-USED SERVER-USED SEED
 		END { print "summary state=done workers=" v["role=worker", "count"], "cores=" v["role=worker", "cores"], \
 			"servers=" v["role=server", "count"] }'
 }
-plan_all() { # JOB TITLE STEPS WORKER-USED SERVER-USED WORKERS CORES SERVERS RATE LAST ADD SLOW-SERVER OPTIMUS REAL
+plan_all() { # JOB TITLE STEPS WORKER-USED SERVER-USED WORKERS CORES SERVERS RATE LAST ADD SLOW-SERVER OPTIMUS REAL BYTES
 	local of=$6,$7,$8,16
 	made plan-$1-1 plan_sample $3 $4 $5
 	made plan-$1-tuned plan_rate -j $1 -S -p $of
@@ -67,9 +80,13 @@ plan_all() { # JOB TITLE STEPS WORKER-USED SERVER-USED WORKERS CORES SERVERS RAT
 	row DLRover-Fig-9 "$([ $1 = wdl ] && echo "less than 720" || echo -)" - "seconds until 0.97 of the well-tuned plan's pace" \
 		plan-$1-ours = best-at
 
+	sim plan-$1-sim < <(plan_sim $1 on 32 ${15})
+	sim plan-$1-sim-optimus < <(plan_sim $1 "$T/optimus-$1" $7 ${15})
+	row DLRover-Fig-9 "${13}" - "servers as queues: of Optimus' job time" plan-$1-sim / plan-$1-sim-optimus
+
 	made plan-$1-slow plan -j $1 -S -p $of -k server
 	made plan-$1-slow-ours plan -j $1 -b on -p $of -k server
 	row DLRover-Fig-8 ${12} "${14}" "a slow server, $2, of TFJob's job time" plan-$1-slow-ours / plan-$1-slow
 }
-plan_all wdl "Wide & Deep" 12 2.5 5.7 24 3 8 210 258 "4 2" 0.58 "less than 0.7" "0.53 to 0.60"
-plan_all xdeepfm xDeepFM 6.2 19.4 3.1 8 20 2 47.8 56 "1 1" 0.75 "less than 0.9" -
+plan_all wdl "Wide & Deep" 12 2.5 5.7 24 3 8 210 258 "4 2" 0.58 "less than 0.7" "0.53 to 0.60" "4 64"
+plan_all xdeepfm xDeepFM 6.2 19.4 3.1 8 20 2 47.8 56 "1 1" 0.75 "less than 0.9" - "8 16"

@@ -126,6 +126,11 @@ static void busy_sample_gets_more(void **state)
 		       "node role=server id=0 cores=4 used=3.7");
 	assert_size(a, PLAN_SERVER, 1, 32);
 	assert_string_equal(a->reason, "busy-servers");
+	/* Where a step is hardly a server's, more cores for it are of no use. */
+	a = answer(plan_with(&l, PLAN_SAMPLE),
+		   "job batch=8 steps-per-second=2 io-time=0.01 compute-time=0.48 update-time=0.01|"
+		   "node role=worker id=w0 cores=32 used=2|node role=server id=0 cores=4 used=3.7");
+	assert_string_equal(a->reason, "measured");
 	a = answer(plan_with(&l, PLAN_SAMPLE),
 		   "job batch=8 steps-per-second=2|node role=worker id=w0 cores=32 used=2|"
 		   "node role=server id=0 cores=32 used=31");
