@@ -521,5 +521,6 @@ void service_free(struct service *s)
 	wait_free(s);
 	journal_close(s->journal);
 	queue_free(s->queue);
+	free(s->hello);
 	free(s);
 }

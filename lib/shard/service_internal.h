@@ -63,6 +63,9 @@ struct service {
 	char lease_text[32];
 	double set_back; /* seconds by which the clock was set back since the last run */
 	double planned; /* when the open moves were first seen (monotonic); 0: there are none */
+	/* By the seat of a worker (queue_seat()) - 1: the connection of its last hello. */
+	uint64_t *hello;
+	size_t hello_room;
 	struct record record; /* lines of a settle's payload */
 };
 
@@ -104,6 +107,9 @@ void wait_free(struct service *s);
 extern const struct verb change_verbs[], read_verbs[], move_verbs[], file_verbs[];
 
 /* ---- verbs.c: what changes the queue ---- */
+/* Whether the worker has said hello on a later connection than this one: what it asks here it takes for lost, and
+ * what it has was told there. 1: it was answered. */
+int verb_is_past(const struct service *s, struct request *rq, const char *worker);
 void verb_refuse(struct request *rq, enum queue_result result, const struct error *err);
 /* A get without waiting. Answers, or returns 0: there is nothing to hand out now. */
 int verb_try_get(struct service *s, struct request *rq, const struct queue_change *asked,

@@ -3,6 +3,7 @@
  * the change's row says. */
 #include "shard/service_internal.h"
 
+#include "base/grow.h"
 #include "record/sealed.h"
 
 #include <stdio.h>
@@ -28,6 +29,28 @@ static int is_in_force(struct service *s, struct request *rq, const struct queue
 	return result == QUEUE_OK;
 }
 
+/* Over links between hosts, a request may arrive long after its connection was given up. */
+int verb_is_past(const struct service *s, struct request *rq, const char *worker)
+{
+	size_t seat = queue_seat(s->queue, worker);
+	if (seat == 0 || seat > s->hello_room ||
+	    connection_number(request_connection(rq)) >= s->hello[seat - 1])
+		return 0;
+	request_err(rq, "fenced", "%s has said hello on a later connection", worker);
+	return 1;
+}
+
+/* Without memory nothing is noted, and such a request is carried out. */
+static void hello_note(struct service *s, struct request *rq, const char *worker)
+{
+	size_t before = s->hello_room, seat = queue_seat(s->queue, worker);
+	if (GROW(s->hello, s->hello_room, seat) != 0)
+		return;
+	for (size_t i = before; i < s->hello_room; i++)
+		s->hello[i] = 0;
+	s->hello[seat - 1] = connection_number(request_connection(rq));
+}
+
 /* Reads worker= and generation=. 0: they are wrong, or nothing can be changed now; it was
  * answered. */
 static int shard_verbs_read_worker(struct service *s, struct request *rq, struct queue_change *c)
@@ -38,7 +61,7 @@ static int shard_verbs_read_worker(struct service *s, struct request *rq, struct
 		return 0;
 	if (record_id(r, "worker", &c->worker, &err) == 0 &&
 	    record_u64(r, "generation", 0, UINT64_MAX, &c->generation, &err) == 0)
-		return 1;
+		return !verb_is_past(s, rq, c->worker);
 	request_bad(rq, &err);
 	return 0;
 }
@@ -194,6 +217,7 @@ static void shard_verbs_resume(struct service *s, struct request *rq)
 	if (!shard_verbs_read_worker(s, rq, &c) || !is_in_force(s, rq, &c))
 		return;
 	queue_asked(s->queue, c.worker);
+	hello_note(s, rq, c.worker);
 	struct piece_target to = {s, rq};
 	queue_who(s->queue, c.worker, &in_force, &last, put_held, &to, NULL);
 	answer_hello(s, rq, c.worker, c.generation);
@@ -244,6 +268,7 @@ static void verb_hello(struct request *rq, void *service)
 	}
 	s->is_fencing |= c.generation > 1;
 	queue_asked(s->queue, c.worker);
+	hello_note(s, rq, c.worker);
 	service_changed(s, rq);
 	answer_hello(s, rq, c.worker, c.generation);
 }

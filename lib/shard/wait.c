@@ -123,6 +123,8 @@ static int serve_one(struct service *s, struct waiter *w)
 		verb_refuse(rq, result, &err);
 		return 1;
 	}
+	if (verb_is_past(s, rq, w->worker))
+		return 1;
 	if (queue_has_todo(s->queue) || queue_is_over(s->queue))
 		return verb_try_get(s, rq, &w->asked, w->is_here);
 	return 0;

@@ -17,12 +17,14 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -90,10 +92,11 @@ struct stream {
 	size_t segments, segment_room;
 	int64_t last_at, end_at; /* of the last byte; when the end is seen, NEVER: it is open */
 	int deaf, reset; /* nobody reads it */
+	int breaks;      /* what is written next arrives late, and is the last */
 	uint64_t edge; /* how often something came or went */
 };
 
-enum file_kind { FILE_NULL, FILE_INODE, FILE_SOCKET, FILE_LISTENER, FILE_STREAM, FILE_COUNTER };
+enum file_kind { FILE_NULL, FILE_INODE, FILE_SOCKET, FILE_LISTENER, FILE_STREAM, FILE_COUNTER, FILE_PROCESS };
 
 struct file {
 	enum file_kind kind;
@@ -102,7 +105,7 @@ struct file {
 	size_t pos;
 	char *text; /* of /proc */
 	struct stream *in, *out;
-	pid_t owner, peer;
+	pid_t owner, peer; /* peer: of FILE_PROCESS, which one */
 	struct file **waiting; /* to be accepted */
 	size_t waits;
 	uint64_t counter, edge;
@@ -111,7 +114,7 @@ struct file {
 enum wait { WAIT_NOT, WAIT_TIME, WAIT_POLL, WAIT_LOOP };
 
 struct process {
-	pid_t pid;
+	pid_t pid, parent; /* with whom it dies; 0: with nobody */
 	char name[32];
 	int (*main)(int, char **);
 	int argc;
@@ -147,8 +150,10 @@ static struct {
 	FILE *trace;
 	int calm, full;
 	double preempt, shorten, late;
-	struct process *process[4096];
-	size_t processes, alive;
+	struct process **process;
+	size_t processes, process_room;
+	struct process *living[PROCESSES_MAX];
+	size_t lives;
 	struct process *running;
 	jmp_buf scheduler;
 	char *free_stack[PROCESSES_MAX];
@@ -251,7 +256,15 @@ static void sim_end(struct process *p, int status)
 	p->alive = 0;
 	p->status = status;
 	sim_end_files(p);
-	sim.alive--;
+	size_t at = 0;
+	while (sim.living[at] != p)
+		at++;
+	sim.living[at] = sim.living[--sim.lives];
+	for (at = sim.lives; at-- > 0;) /* a child's end may take more of them away */
+		if (at < sim.lives && sim.living[at]->parent == p->pid) {
+			sim_end(sim.living[at], 128 + SIGKILL);
+			at = sim.lives;
+		}
 	if (p != sim.running && p->stack && sim.free_stacks < PROCESSES_MAX) {
 		sim.free_stack[sim.free_stacks++] = p->stack;
 		p->stack = NULL;
@@ -287,10 +300,11 @@ static void sim_entry(void)
 static struct process *sim_make(const char *name)
 {
 	struct process *p = need(calloc(1, sizeof *p));
-	if (sim.processes == sizeof sim.process / sizeof *sim.process)
-		sim_fail("too many processes in one run");
+	sim.process = sim_grow(sim.process, &sim.process_room, sim.processes + 1, sizeof *sim.process);
 	sim.process[sim.processes++] = p;
-	sim.alive++;
+	if (sim.lives == PROCESSES_MAX)
+		sim_fail("too many processes at a time");
+	sim.living[sim.lives++] = p;
 	p->pid = (pid_t)sim.processes;
 	snprintf(p->name, sizeof p->name, "%s", name);
 	p->alive = 1;
@@ -322,6 +336,13 @@ pid_t sim_start(const char *name, int (*main)(int argc, char **argv), int argc, 
 		p->argv[i] = need(strdup(argv[i]));
 	sim_trace("starts %s (%d)", name, p->pid);
 	return p->pid;
+}
+
+void sim_dies_with(pid_t pid, pid_t parent)
+{
+	sim_find(pid)->parent = parent;
+	if (!sim_is_alive(parent))
+		sim_end(sim_find(pid), 128 + SIGKILL);
 }
 
 /* ---- streams ---- */
@@ -501,6 +522,14 @@ static struct file *file_make(enum file_kind kind)
 	return f;
 }
 
+/* The connection is lost; both ends hear of it at some time, and what is under way still arrives. */
+static void socket_break(struct file *f)
+{
+	stream_end_write(f->in);
+	stream_end_write(f->out);
+	f->in->deaf = f->out->deaf = 1;
+}
+
 static void socket_end(struct file *f)
 {
 	if (!f->in)
@@ -571,6 +600,20 @@ static int file_put(struct file *f, int from)
 	return -1;
 }
 
+void sim_give_file(pid_t pid, int fd, int as)
+{
+	struct file *f = file_of(fd);
+	f->uses++;
+	sim_find(pid)->file[as] = f;
+}
+
+int sim_pid_file(pid_t pid)
+{
+	struct file *f = file_make(FILE_PROCESS);
+	f->peer = pid;
+	return file_put(f, 3);
+}
+
 static short file_state(const struct file *f)
 {
 	short state = 0;
@@ -580,6 +623,8 @@ static short file_state(const struct file *f)
 		return POLLIN | POLLOUT;
 	case FILE_LISTENER:
 		return f->waits > 0 ? POLLIN : 0;
+	case FILE_PROCESS:
+		return sim_is_alive(f->peer) ? 0 : POLLIN;
 	case FILE_COUNTER:
 		return POLLOUT | (f->counter > 0 ? POLLIN : 0);
 	case FILE_SOCKET:
@@ -699,10 +744,9 @@ static void deliver(struct process *p)
 
 static void hang(void)
 {
-	for (size_t i = 0; i < sim.processes; i++) {
-		const struct process *p = sim.process[i];
-		if (p->alive)
-			sim_trace("%s (%d) waits%s", p->name, p->pid, p->wait == WAIT_LOOP ? " in its loop" : "");
+	for (size_t i = 0; i < sim.lives; i++) {
+		const struct process *p = sim.living[i];
+		sim_trace("%s (%d) waits%s", p->name, p->pid, p->wait == WAIT_LOOP ? " in its loop" : "");
 	}
 	sim_fail("all wait, and nobody has a deadline");
 }
@@ -737,13 +781,10 @@ uint64_t sim_run(uint64_t seed, FILE *trace, void (*outside)(void *arg), void *a
 	first->outside = outside;
 	first->arg = arg;
 	while (first->alive) {
-		size_t count = 0, at = 0, alive = 0;
+		size_t count = 0, at = 0;
 		int64_t next = NEVER;
-		for (size_t i = 0; i < sim.processes; i++) {
-			if (!(p = sim.process[i])->alive)
-				continue;
-			if (++alive == PROCESSES_MAX)
-				sim_fail("too many processes at a time");
+		for (size_t i = 0; i < sim.lives; i++) {
+			p = sim.living[i];
 			if (process_is_ready(p)) {
 				ready[count++] = p;
 			} else if (count == 0) {
@@ -863,13 +904,14 @@ void sim_cut_connections(pid_t pid)
 	if (!p || !p->alive)
 		return;
 	sim_trace("connections of %s (%d) break", p->name, pid);
+	int is_later = sim_chance(0.5);
 	for (int i = 0; i < FILES_MAX; i++) {
 		struct file *f = p->file[i];
 		if (!f || f->kind != FILE_SOCKET || !f->in)
 			continue;
-		stream_end_write(f->in);
-		stream_end_write(f->out);
-		f->in->deaf = f->out->deaf = 1;
+		f->in->breaks = f->out->breaks = is_later;
+		if (!is_later)
+			socket_break(f);
 	}
 }
 
@@ -1106,9 +1148,11 @@ static int sync_file(struct file *f)
 void sim_cut_power(void)
 {
 	sim_trace("the power fails");
-	for (size_t i = 0; i < sim.processes; i++)
-		if (!sim.process[i]->outside)
-			sim_end(sim.process[i], 128 + SIGKILL);
+	for (size_t i = sim.lives; i-- > 0;)
+		if (i < sim.lives && !sim.living[i]->outside) {
+			sim_end(sim.living[i], 128 + SIGKILL);
+			i = sim.lives;
+		}
 	/* Of each directory's changes the first are on disk, up to some one. */
 	for (struct inode *dir = sim.inodes; dir; dir = dir->next) {
 		size_t count = 0, keep;
@@ -1685,7 +1729,11 @@ static ssize_t sim_send(int fd, const struct iovec *piece, size_t count, struct 
 		errno = ENOTCONN;
 		return -1;
 	}
+	if (f->out->breaks && !sim.calm)
+		f->out->last_at = sim.now + (int64_t)sim_random(SECOND);
 	ssize_t n = stream_write(f->out, piece, count, passed);
+	if (f->out->breaks)
+		socket_break(f);
 	if (n > 0)
 		sim_trace("send %d: %zd: %.*s", fd, n, (int)(strcspn(piece->iov_base, "\n") < (size_t)n ? strcspn(piece->iov_base, "\n") : (size_t)n),
 			  (const char *)piece->iov_base);
@@ -1862,6 +1910,49 @@ pid_t __wrap_getpid(void);
 pid_t __wrap_getpid(void)
 {
 	return sim.running->pid;
+}
+
+int __wrap_eventfd(unsigned count, int flags);
+int __wrap_eventfd(unsigned count, int flags)
+{
+	struct file *f = file_make(FILE_COUNTER);
+	f->counter = count;
+	f->flags = flags & EFD_NONBLOCK ? O_NONBLOCK : 0;
+	return file_put(f, 3);
+}
+
+int __wrap_eventfd_write(int fd, eventfd_t add);
+int __wrap_eventfd_write(int fd, eventfd_t add)
+{
+	struct file *f = file_of(fd);
+	if (!f)
+		return -1;
+	f->counter += add;
+	return 0;
+}
+
+/* It gives another one the processor. */
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+	sim_wait(WAIT_TIME, sim.now + 20000);
+	return 0;
+}
+
+/* What the real machine does must not be seen. */
+int __wrap_getrusage(int who, struct rusage *use);
+int __wrap_getrusage(int who, struct rusage *use)
+{
+	(void)who;
+	memset(use, 0, sizeof *use);
+	return 0;
+}
+
+int __wrap_sysinfo(struct sysinfo *info);
+int __wrap_sysinfo(struct sysinfo *info)
+{
+	*info = (struct sysinfo){.totalram = 1u << 30, .freeram = 1u << 29, .mem_unit = 1};
+	return 0;
 }
 
 pid_t __wrap_fork(void);

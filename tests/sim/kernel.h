@@ -30,6 +30,11 @@ void *sim_shared(size_t bytes);
 /* ---- for `outside`, and for processes ---- */
 /* In the same run each process has a number of its own, which is never used again. */
 pid_t sim_start(const char *name, int (*main)(int argc, char **argv), int argc, char **argv);
+/* It ends when its parent does. */
+void sim_dies_with(pid_t pid, pid_t parent);
+/* Gives it an open file of the caller, as its descriptor `as`. */
+void sim_give_file(pid_t pid, int fd, int as);
+int sim_pid_file(pid_t pid); /* a descriptor that is readable when it has ended */
 int sim_is_alive(pid_t pid);
 int sim_status(pid_t pid); /* its exit status, or 128 + the signal that ended it */
 void sim_signal(pid_t pid, int number);

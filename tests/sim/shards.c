@@ -109,6 +109,8 @@ static void hands_empty(int number);
 static int ask_end(struct taker *t, struct record_out *o)
 {
 	pid_t self = getpid();
+	if (self >= PROCESSES)
+		sim_fail("too many processes in one run");
 	hands_empty(t->number);
 	facts->asks_end[self] = (signed char)(t->number + 1);
 	facts->ends[t->number]++;
