@@ -21,7 +21,8 @@
  *   - a sector is old or new.
  *
  * After each call all combinations are made if not more than BOUND changes are pending; else none
- * and all of them, each of the newest 2 BOUND alone, all but each of those, and 2^BOUND / 4 at random.
+ * and all of them, each of the newest 2 BOUND alone, all but each of those, and 2^BOUND / 4 at
+ * random.
  */
 #include "crash-states.h"
 
@@ -491,7 +492,8 @@ static void try_combinations(void)
 	for (uint8_t on = 0; on < 2; on++) {
 		set_all(on);
 		try_state(NULL, SIZE_MAX);
-		for (size_t i = pendings > 2 * bound ? pendings - 2 * bound : 0; i < pendings; i++) {
+		for (size_t i = pendings > 2 * bound ? pendings - 2 * bound : 0; i < pendings;
+		     i++) {
 			is_on[i] = !on;
 			try_state(NULL, SIZE_MAX);
 			is_on[i] = on;
