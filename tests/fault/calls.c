@@ -299,7 +299,7 @@ static int never_waits(pid_t tid, int fd)
 	return at && (strtoul(at + 6, NULL, 8) & O_NONBLOCK) != 0;
 }
 
-/* A pipe of which it has both ends: nothing of what happens between processes does. */
+/* A pipe of which it has both ends: there nothing happens that happens between processes; nor in an eventfd. */
 static int is_own_pipe(pid_t tid, int fd, const char *pipe)
 {
 	char path[100], to[100];
@@ -325,7 +325,7 @@ static unsigned can_give(pid_t tid, const struct call *call, const struct user_r
 		to[n > 0 ? n : 0] = '\0';
 		if (to[0] != '/')
 			could = strncmp(to, "socket:", 7) == 0 ? call->socket : n > 0 ? call->other : 0;
-		if (to[0] == 'p' && is_own_pipe(tid, (int)r->rdi, to))
+		if ((to[0] == 'p' && is_own_pipe(tid, (int)r->rdi, to)) || strncmp(to, "anon_inode:", 11) == 0)
 			could = 0;
 		/* Standard output is a file here, and a pipe for most people. */
 		if (r->rdi == 1 && call->nr == SYS_write && to[0] == '/')
