@@ -1059,11 +1059,12 @@ static int says_where(void)
 	return result;
 }
 
-/* A sanitizer that gets no memory itself ends the process so. */
-static int is_sanitizers_own(void)
+/* A sanitizer, or OpenBLAS beside its threads, that gets no memory itself ends the process so. */
+static int is_librarys_own(void)
 {
 	struct text err = read_text("err");
-	int result = err.data && strstr(err.data, "AddressSanitizer: CHECK failed");
+	int result = err.data && (strstr(err.data, "AddressSanitizer: CHECK failed") ||
+				  strstr(err.data, "OpenBLAS: malloc failed"));
 	free(err.data);
 	return result;
 }
@@ -1208,7 +1209,7 @@ static int try_fault(struct fault f)
 	run_command(f, say_file != NULL);
 	if (!run.struck)
 		return 0;
-	if (is_sanitizers_own())
+	if (is_librarys_own())
 		return 1;
 	fault_count++;
 	if (show) {
