@@ -30,12 +30,13 @@ static int record_hex_value(unsigned char c)
 	return -1;
 }
 
-static uint64_t key_bit(const char *key)
+/* Below 64. */
+static unsigned char key_hash(const char *key)
 {
 	unsigned h = 0;
 	for (; *key; key++)
 		h = h * 31 + (unsigned char)*key;
-	return 1ull << (h & 63);
+	return h & 63;
 }
 
 static int record_bad(struct error *err, size_t at, const char *why)
@@ -72,12 +73,14 @@ static int take_value(const char *line, size_t len, size_t *i, char **to, struct
 	return 0;
 }
 
-static int is_key_twice(const struct record *r, const char *key)
+static const struct record_field *find_key(const struct record *r, const char *key, unsigned char hash)
 {
+	if (!(r->key_bits >> hash & 1))
+		return NULL;
 	for (size_t i = 0; i < r->count; i++)
-		if (strcmp(r->field[i].key, key) == 0)
-			return 1;
-	return 0;
+		if (r->hash[i] == hash && strcmp(r->field[i].key, key) == 0)
+			return &r->field[i];
+	return NULL;
 }
 
 /* Copies a type or key; *i ends on the byte behind it. */
@@ -129,11 +132,11 @@ int record_parse(struct record *r, const char *line, size_t len, struct error *e
 		f->value = to;
 		if (take_value(line, len, &i, &to, err) != 0)
 			return -1;
-		uint64_t bit = key_bit(f->key);
-		if ((r->key_bits & bit) && is_key_twice(r, f->key))
+		unsigned char hash = key_hash(f->key);
+		if (find_key(r, f->key, hash))
 			return error_set(err, ERROR_DATA, NULL, "key '%.40s' appears twice", f->key);
-		r->key_bits |= bit;
-		r->count++;
+		r->key_bits |= 1ull << hash;
+		r->hash[r->count++] = hash;
 	}
 	if (i < len && line[i] == '\t') {
 		size_t n = len - i - 1;
@@ -149,12 +152,8 @@ int record_parse(struct record *r, const char *line, size_t len, struct error *e
 
 const char *record_get(const struct record *r, const char *key)
 {
-	if (!(r->key_bits & key_bit(key)))
-		return NULL;
-	for (size_t i = 0; i < r->count; i++)
-		if (strcmp(r->field[i].key, key) == 0)
-			return r->field[i].value;
-	return NULL;
+	const struct record_field *f = find_key(r, key, key_hash(key));
+	return f ? f->value : NULL;
 }
 
 int record_is(const struct record *r, const char *type)

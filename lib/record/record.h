@@ -33,7 +33,9 @@ struct record {
 	const char *type;
 	const char *text; /* after the tab; NULL: none */
 	size_t count;
-	uint64_t key_bits; /* a bit for each key's hash: most lookups of absent keys end here */
+	/* A bit for each key's hash: most lookups of absent keys end here. Others compare only keys with that hash. */
+	uint64_t key_bits;
+	unsigned char hash[RECORD_FIELDS_MAX];
 	struct record_field field[RECORD_FIELDS_MAX];
 	char line[RECORD_LINE_MAX];
 };
