@@ -31,7 +31,7 @@ static int record_hex_value(unsigned char c)
 }
 
 /* Below 64. */
-static unsigned char key_hash(const char *key)
+static unsigned char record_hash(const char *key)
 {
 	unsigned h = 0;
 	for (; *key; key++)
@@ -73,7 +73,7 @@ static int take_value(const char *line, size_t len, size_t *i, char **to, struct
 	return 0;
 }
 
-static const struct record_field *find_key(const struct record *r, const char *key, unsigned char hash)
+static const struct record_field *record_find(const struct record *r, const char *key, unsigned char hash)
 {
 	if (!(r->key_bits >> hash & 1))
 		return NULL;
@@ -132,8 +132,8 @@ int record_parse(struct record *r, const char *line, size_t len, struct error *e
 		f->value = to;
 		if (take_value(line, len, &i, &to, err) != 0)
 			return -1;
-		unsigned char hash = key_hash(f->key);
-		if (find_key(r, f->key, hash))
+		unsigned char hash = record_hash(f->key);
+		if (record_find(r, f->key, hash))
 			return error_set(err, ERROR_DATA, NULL, "key '%.40s' appears twice", f->key);
 		r->key_bits |= 1ull << hash;
 		r->hash[r->count++] = hash;
@@ -152,7 +152,7 @@ int record_parse(struct record *r, const char *line, size_t len, struct error *e
 
 const char *record_get(const struct record *r, const char *key)
 {
-	const struct record_field *f = find_key(r, key, key_hash(key));
+	const struct record_field *f = record_find(r, key, record_hash(key));
 	return f ? f->value : NULL;
 }
 
