@@ -250,10 +250,15 @@ static void child_on_end(evutil_socket_t fd, short what, void *arg)
 	maybe_done(c);
 }
 
-static void child_become(char *const *argv, int input, int output, int words)
+static void child_become(const struct child_options *o, int input, int output, int words)
 {
+	char *const *argv = o->argv;
 	setpgid(0, 0);
 	process_signals_reset();
+	if (o->errors == CHILD_ERRORS_IN_OUTPUT)
+		words = output;
+	else if (o->errors == CHILD_ERRORS_DROPPED)
+		words = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (dup2(input, 0) < 0 || dup2(output, 1) < 0 || (words >= 0 && dup2(words, 2) < 0))
 		_exit(ERROR_OS);
 	execv(argv[0], argv);
@@ -302,7 +307,7 @@ static int child_spawn(struct child *c, struct error *err)
 	}
 	c->pid = process_fork();
 	if (c->pid == 0)
-		child_become(c->options.argv, input, output, words);
+		child_become(&c->options, input, output, words);
 	if (c->pid > 0)
 		setpgid(c->pid, c->pid);
 	else

@@ -20,6 +20,12 @@ enum child_cut {
 	CHILD_TALKS /* killed for too much output */
 };
 
+enum child_errors {
+	CHILD_ERRORS_OURS, /* its stderr is the caller's, or `called` has it */
+	CHILD_ERRORS_DROPPED,
+	CHILD_ERRORS_IN_OUTPUT
+};
+
 /* What is known when it is gone. */
 struct child_end {
 	struct node_end end;
@@ -40,6 +46,7 @@ struct child_options {
 	 * (base/log.h), up to CHILD_WORDS_MAX bytes of both; with more than output_bytes_max it is
 	 * killed. Copied. NULL: its stderr is the caller's. */
 	const char *called;
+	enum child_errors errors;
 	/* Called once. The child is gone after this. NULL: nobody wants to know. */
 	void (*done)(const struct child_end *e, void *arg);
 	void *arg;

@@ -643,13 +643,13 @@ static void hosts_probe(struct sup_host *h)
 {
 	double now = clock_mono();
 	const struct child_options options = {
+		/* Of a host that does not answer, ssh says the same each time. */
+		.errors = CHILD_ERRORS_DROPPED,
 		.seconds = probe_seconds(h, now), .done = hosts_on_probe, .arg = h};
 	struct argv argv = {0};
 	struct error err;
 	if (h->probing || !is_far(h))
 		return;
-	/* stderr is dropped: of a host that does not answer, ssh says the same each time. */
-	argv_add(&argv, "/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "probe");
 	argv_add(&argv, h->place->node_host, "--by", h->place->launcher->name);
 	argv_u64(&argv, "--slurm-job", h->place->slurm_job);
 	argv_add(&argv, h->place->host, "/bin/sh", "-c", ":");

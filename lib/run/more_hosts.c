@@ -203,13 +203,13 @@ static const char check_script[] =
 static void more_hosts_check(struct sup_more_host *m)
 {
 	struct supervisor *s = m->sup;
-	const struct child_options options = {.seconds = ANSWER_SECONDS, .done = on_host, .arg = m};
+	const struct child_options options = {
+		.errors = CHILD_ERRORS_IN_OUTPUT, .seconds = ANSWER_SECONDS, .done = on_host, .arg = m};
 	char socket[DIRS_PATH_MAX], journal[DIRS_PATH_MAX];
 	struct argv w = {0};
 	struct error err;
 	dirs_run(&s->dirs, "trainctl.sock", socket);
 	dirs_state(&s->dirs, "journal", journal);
-	argv_add(&w, "/bin/sh", "-c", "exec \"$@\" 2>&1", "check");
 	argv_add(&w, m->place.node_host, "--by", "slurm");
 	argv_u64(&w, "--slurm-job", m->place.slurm_job);
 	argv_add(&w, m->place.host, "/bin/sh", "-c", check_script, "check", socket, journal);

@@ -177,12 +177,10 @@ static void drop_words(struct argv *w, const struct supervisor *s)
 	argv_add(w, place->host, "/bin/sh", "-c", script, s->parts.file, s->parts.dir);
 }
 
-/* Errors are not shown: a worker that has learnt nothing yet has no file. */
 static void learnt_words(struct argv *w, const struct supervisor *s)
 {
 	const struct node_place *place = s->hosts.host[s->parts.host].place;
 	char path[DIRS_PATH_MAX];
-	argv_add(w, "/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "learnt");
 	add_way(w, place);
 	EACH_OF (n, s, sup_trainers(s)) {
 		if (n->at != s->parts.host)
@@ -247,6 +245,8 @@ static int parts_start(struct supervisor *s, enum parts_doing doing)
 	const struct child_options options = {
 		.seconds =
 			deadline_seconds(p->end == PARTS_ENDING ? DEADLINE_FINISH : DEADLINE_CUT),
+		/* A worker that has learnt nothing yet has no file. */
+		.errors = doing == PARTS_LEARNT ? CHILD_ERRORS_DROPPED : CHILD_ERRORS_OURS,
 		.done = parts_on_end,
 		.arg = s};
 	if (child_ask(&p->child, s->base, &w, options, &err) == 0)

@@ -18,6 +18,8 @@ static void on_done(const struct child_end *e, void *arg)
 	snprintf(printed, sizeof printed, "%s", e->output);
 }
 
+static enum child_errors errors;
+
 /* What is said of this command of a shell; NULL: nothing. */
 static const char *run(const char *command, double seconds, size_t output_bytes_max)
 {
@@ -28,6 +30,7 @@ static const char *run(const char *command, double seconds, size_t output_bytes_
 	const struct child_options options = {.argv = argv,
 					      .seconds = seconds,
 					      .output_bytes_max = output_bytes_max,
+					      .errors = errors,
 					      .done = on_done,
 					      .arg = &said};
 	assert_int_equal(child_run(&options, &err), 0);
@@ -53,6 +56,18 @@ static void others(void **state)
 	assert_string_equal(run("echo much; exec sleep 20", 10, 3), "more than 3 bytes of output");
 }
 
+static void where_its_errors_go(void **state)
+{
+	(void)state;
+	errors = CHILD_ERRORS_IN_OUTPUT;
+	assert_null(run("echo one; echo two >&2", 60, 0));
+	assert_string_equal(printed, "one\ntwo\n");
+	errors = CHILD_ERRORS_DROPPED;
+	assert_null(run("echo one; echo two >&2; readlink /proc/self/fd/2", 60, 0));
+	assert_string_equal(printed, "one\n/dev/null\n");
+	errors = CHILD_ERRORS_OURS;
+}
+
 static void nobody_wants_to_know(void **state)
 {
 	(void)state;
@@ -66,6 +81,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_good_end),
 		cmocka_unit_test(others),
+		cmocka_unit_test(where_its_errors_go),
 		cmocka_unit_test(nobody_wants_to_know),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
