@@ -1,6 +1,6 @@
 # Paceline. `make`, `make check`, `make check-fast`, `make check-all`, `make install PREFIX= DESTDIR=`,
 # `make uninstall`, `make dist`, `make deb`, `make fault`, `make bench`, `make evaluation`, `make gpu`,
-# `make asan`, `make clang`, `make clang-asan`, `make units`, `make clean`.
+# `make asan`, `make clang`, `make clang-asan`, `make fuzz`, `make units`, `make clean`.
 # BUILD names the build directory, so that several compilers live side by side:
 #   make CC=clang BUILD=build-clang check
 
@@ -12,6 +12,7 @@ CC        = cc
 ARCH      = -march=native
 OPT       = -O3 $(ARCH) -fno-math-errno -fno-trapping-math
 SANITIZE  =
+,         := ,
 NUMBERS   =
 BUSY      = base fabric model monitor param partition plan predict record solve
 # What was compiled before is not compiled again, for who has set ccache up.
@@ -123,7 +124,7 @@ $(foreach program,$(PROGRAMS),$(eval $(call PROGRAM_rules,$(program))))
 
 $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(ARCHIVE)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -lcmocka $(LIBS)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(LIBS)
 
 $(foreach room,$(BUSY),$(BUILD)/lib/$(room)/%.o $(BUILD)/tests/unit/$(room)_%.o): CFLAGS += $(NUMBERS)
 $(BUILD)/lib/fabric/%.o: CPPFLAGS += $(MPI_FLAGS)
@@ -167,6 +168,18 @@ clang:
 # here its warnings are errors.
 clang-asan:
 	$(MAKE) $(UNDER) EXTRA_CFLAGS='$(EXTRA_CFLAGS) -Werror' BUILD=$(BUILD)-clang-asan CC=clang all units
+
+# Parsers under a fuzzer: tests/fuzz, tests/fault/fuzz. All checksums fit, where a target says so.
+WRAP = -Wl,--wrap=XXH3_64bits,--wrap=XXH3_64bits_withSeed,--wrap=XXH3_64bits_digest
+fuzz:
+	$(MAKE) NUMBERS= OPT='-O1 -g1 $(ARCH) -fno-omit-frame-pointer' \
+		SANITIZE='-fsanitize=fuzzer-no-link $(if $(COVER),$(COVER),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined)' \
+		BUILD=$(BUILD)-fuzz$(if $(COVER),-cover) CC='$(or $(FUZZ_CC),clang)' $(BUILD)-fuzz$(if $(COVER),-cover)/fuzz/fuzz
+$(BUILD)/fuzz/fuzz: $(BUILD)/tests/fuzz/fuzz.o $(BUILD)/tests/fuzz/targets.o $(ARCHIVE)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -fsanitize=fuzzer $(WRAP) -o $@ $^ $(LIBS)
+$(BUILD)/unit/fuzz_targets: LDFLAGS += $(WRAP)
+$(BUILD)/unit/fuzz_targets: $(BUILD)/tests/fuzz/targets.o
 
 # Tests take the programs only: the plug-in needs half a minute, and tests/fault/kernels compiles it for one card.
 check: programs $(STAND_IN)
@@ -225,8 +238,8 @@ deb: dist
 	@scripts/deb $(BUILD) $(VERSION)
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan $(BUILD)-fuzz $(BUILD)-fuzz-cover
 
-.PHONY: all programs units asan clang clang-asan check check-fast check-all fault bench evaluation gpu completion install uninstall \
+.PHONY: all programs units asan clang clang-asan fuzz check check-fast check-all fault bench evaluation gpu completion install uninstall \
 	dist deb clean FORCE
 .SECONDARY:

@@ -1,0 +1,25 @@
+/*
+ * targets: every parser of the kit as a function of bytes, for fuzzers and for whoever replays what they found.
+ * One row of fuzz_targets[] each. A target says nothing about what it is given: it may refuse it, but it may not crash,
+ * hang, take memory without bound, or read what it has written in another way than it meant it (fuzz_must).
+ */
+#ifndef PACELINE_TESTS_FUZZ_TARGETS_H
+#define PACELINE_TESTS_FUZZ_TARGETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fuzz_target {
+	const char *name;
+	void (*run)(const uint8_t *data, size_t size);
+	/* What it is about, below lib/: coverage is counted there, and its words go into the dictionary. */
+	const char *files;
+	int lines; /* lines of records: they are mutated as such, too */
+	int sums_fit; /* every checksum is 0 while it runs, so that damage gets behind them */
+};
+
+extern const struct fuzz_target fuzz_targets[]; /* ends with a row without a name */
+const struct fuzz_target *fuzz_find(const char *name); /* NULL: there is none */
+void fuzz_run(const struct fuzz_target *target, const uint8_t *data, size_t size);
+
+#endif
