@@ -123,6 +123,9 @@ void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,
 
 const struct gate_effect *gate_next(struct gate *g)
 {
+	/* An effect may be missing: an answer behind it would tell what was not done. */
+	if (g->failed)
+		return NULL;
 	if (g->effect_next > 0)
 		effect_clear(&g->effect[g->effect_next - 1]);
 	if (g->effect_next == g->effects) {

@@ -192,9 +192,11 @@ static int cluster_make_nodes(struct sim *s, struct error *err)
 	s->workers = (size_t)j->worker_places;
 	s->nodes = s->workers + (size_t)j->servers;
 	s->places = s->workers + (size_t)j->server_places;
-	if (!(s->node = pool_array(s->places * sizeof *s->node)) || !(s->id = malloc(s->places * sizeof *s->id)) ||
+	/* The nodes come last: cluster_free() takes what is there for made. */
+	if (!(s->id = malloc(s->places * sizeof *s->id)) ||
 	    !(s->row_seat = calloc(s->places, sizeof *s->row_seat)) ||
-	    !(s->host = calloc((size_t)j->hosts, sizeof *s->host)))
+	    !(s->host = calloc((size_t)j->hosts, sizeof *s->host)) ||
+	    !(s->node = pool_array(s->places * sizeof *s->node)))
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", s->places);
 	for (size_t i = 0; i < s->places; i++)
 		cluster_make_node(s, i);
