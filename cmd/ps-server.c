@@ -617,9 +617,12 @@ static int ps_server_run(const struct settings *s, struct error *err)
 	return rc;
 }
 
-/* Checkpoints are told to it by name: they are below the directory of its layout, or of what they include. */
+/* Checkpoints are told to it by name: they are below the directory of its layout, or of what they include.
+ * One in memory is held by a process that lives longer: a confined one could not have it from there. */
 static void ps_server_confine(const struct settings *s)
 {
+	if (s->ps.memory)
+		return;
 	const char *state = s->layout_path	   ? s->layout_path
 			    : s->include.count > 0 ? s->include.item[0]
 						   : s->restore;
@@ -629,8 +632,7 @@ static void ps_server_confine(const struct settings *s)
 	cmd_confine(&(struct confine_ask){
 		.read = {"/proc", "/sys", s->restore ? bases : NULL, s->ps.drag ? drag : NULL},
 		.write = {state ? daemon_checkpoints(state, others) : NULL},
-		.replace = {s->socket, state, s->ps.memory, s->lead.balance_log,
-			    s->lead.schedule_log},
+		.replace = {s->socket, state, s->lead.balance_log, s->lead.schedule_log},
 		.more = s->include.item,
 		.more_count = s->include.count,
 		.sockets = CONFINE_UNIX_SOCKETS,

@@ -202,7 +202,7 @@ need_data() {
 boot() {
 	[ -e boot.so ] || cc -shared -fPIC -O2 -o boot.so "$PACELINE_ROOT/tests/other-boot.c"
 	echo "$1" >boot_id
-	export BOOT_ID=$T/boot_id SYNCS=$T/syncs LD_PRELOAD=$T/boot.so
+	export BOOT_ID=$T/boot_id SYNCS=$T/syncs LD_PRELOAD=$T/boot.so PACELINE_CONFINE=off
 	export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0
 }
 
