@@ -176,6 +176,7 @@ static void watchdog_end_round(struct supervisor *s)
 		if (n->watch.seen.round == s->watchdog.round || !n->watch.seen.member)
 			continue;
 		n->watch.seen.member = n->watch.seen.owes = 0;
+		n->watch.seen.waits = n->watch.seen.stopped = 0; /* what is known of its trainer is old */
 		pulse_sign(&n->watch.pulse);
 	}
 	s->watchdog.round++;

@@ -29,7 +29,8 @@ static int is_in_force(struct service *s, struct request *rq, const struct queue
 	return result == QUEUE_OK;
 }
 
-/* Over links between hosts, a request may arrive long after its connection was given up. */
+/* Over links between hosts, a get may arrive long after its connection was given up. Only that: others, as trainctl,
+ * say of a worker that it has ended. */
 int verb_is_past(const struct service *s, struct request *rq, const char *worker)
 {
 	size_t seat = queue_seat(s->queue, worker);
@@ -61,7 +62,7 @@ static int shard_verbs_read_worker(struct service *s, struct request *rq, struct
 		return 0;
 	if (record_id(r, "worker", &c->worker, &err) == 0 &&
 	    record_u64(r, "generation", 0, UINT64_MAX, &c->generation, &err) == 0)
-		return !verb_is_past(s, rq, c->worker);
+		return 1;
 	request_bad(rq, &err);
 	return 0;
 }
@@ -312,7 +313,7 @@ static void verb_get(struct request *rq, void *service)
 	struct queue_change c = {0};
 	struct error err;
 	double wait = 0;
-	if (!shard_verbs_read_worker(s, rq, &c))
+	if (!shard_verbs_read_worker(s, rq, &c) || verb_is_past(s, rq, c.worker))
 		return;
 	if (record_u64_opt(r, "max", 1, UINT64_MAX, &c.max, &err) != 0 ||
 	    record_real_opt(r, "wait", 0, WAIT_SECONDS_MAX, &wait, &err) != 0) {
