@@ -180,6 +180,19 @@ value() { # KEY of $output
 	END
 }
 
+@test "a get on a connection that is older than the worker's hello is refused; who says bye of it may have been there before" {
+	shardd_start -n 20 -b 10 -m 1
+	open older "$S"
+	tell older 'stat\n'
+	answered older '^ok'
+	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
+	tell older 'get worker=w0 generation=1\n'
+	answered older '^err code=fenced'
+	tell older 'bye worker=w0 generation=1\n'
+	wait_for '[ "$(grep -c ^ok older.answers)" = 2 ]'
+	[ "$(ask "$S" 'who worker=w0' | grep -c ^shard)" = 0 ]
+}
+
 @test "resume tells what is held, with what remains of it" {
 	shardd_start -n 30 -b 10 -m 1
 	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1' \

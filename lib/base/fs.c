@@ -358,7 +358,10 @@ static int name_beside(const char *path, mode_t mode, const char *self, char tem
 {
 	for (int tries = 0; tries < CREATE_TRIES; tries++) {
 		uint64_t chance;
-		if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
+		ssize_t got;
+		while ((got = getrandom(&chance, sizeof chance, 0)) < 0 && errno == EINTR)
+			;
+		if (got != sizeof chance)
 			return error_errno(err, ERROR_OS, path, "no random number");
 		int n = snprintf(temporary, PATH_MAX, "%s.tmp.%016llx", path,
 				 (unsigned long long)chance);
