@@ -605,7 +605,7 @@ shards() {
 other_boot() {
 	[ -e boot.so ] || cc -shared -fPIC -O2 -o boot.so "$PACELINE_ROOT/tests/other-boot.c"
 	echo 11111111-2222-3333-4444-555555555555 >boot_id
-	exec env BOOT_ID="$T/boot_id" LD_PRELOAD="$T/boot.so" \
+	exec env BOOT_ID="$T/boot_id" PACELINE_CONFINE=off LD_PRELOAD="$T/boot.so" \
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" "$@"
 }
 

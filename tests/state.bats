@@ -83,7 +83,7 @@ fault_at() {
 	shift
 	mkdir -p fault
 	cc -shared -fPIC -o disk.so "$PACELINE_ROOT/tests/fault/disk.c" -ldl
-	start first env FAULT="$T/fault" FAULT_UNDER="$path" LD_PRELOAD="$T/disk.so" \
+	start first env FAULT="$T/fault" FAULT_UNDER="$path" PACELINE_CONFINE=off LD_PRELOAD="$T/disk.so" \
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" \
 		trainctl run job.env --run-dir "$T/run" "$@"
 	SUPERVISOR=$PID
