@@ -107,8 +107,9 @@ void wait_free(struct service *s);
 extern const struct verb change_verbs[], read_verbs[], move_verbs[], file_verbs[];
 
 /* ---- verbs.c: what changes the queue ---- */
-/* Whether the worker has said hello on a later connection than this one: what it asks here it takes for lost, and
- * what it has was told there. 1: it was answered. */
+/* Whether the worker has said hello on a later connection than this one: it has given up a get that comes here, and was
+ * told there what it has. After a load all say hello anew, so seats that it has numbered anew do no harm. 1: it was
+ * answered. */
 int verb_is_past(const struct service *s, struct request *rq, const char *worker);
 void verb_refuse(struct request *rq, enum queue_result result, const struct error *err);
 /* A get without waiting. Answers, or returns 0: there is nothing to hand out now. */
