@@ -200,10 +200,11 @@ settled() {
 	tell b "hold incarnation=1 bytes=$n\n${push}apply incarnation=1 iteration=$(($1 - 1)) units=1 bytes=$n\n$push"
 	answered b "^ok iteration=$1\$"
 }
-# pushed SEQUENCE FIRST [FIELD]: w0 keeps it, and those from FIRST on.
+# pushed SEQUENCE FIRST [FIELD]: w0 keeps it, and those from FIRST on. Each push of connection a is answered on its own:
+# an older answer may read the same.
 pushed() {
 	tell a "push worker=w0 generation=1 incarnation=1 sequence=$1 iteration=$(($1 - 1)) count=1 dense=0 rows=1 kept=1${3:+ $3} bytes=8\n\x01\0\0\0\0\0\x80\x3f"
-	answered a "^ok staged=1 keep=$2\$"
+	wait_for "[ \"\$(grep -a '^[oe]' a.answers | sed -n $1p)\" = 'ok staged=1 keep=$2' ]" || { cat a.answers; return 1; }
 }
 lacks() { ask "$T/ps1.sock" stat | grep -q " standby-lacks=$1 "; }
 
