@@ -40,6 +40,12 @@ void u64map_put(struct u64map *t, uint64_t key, void *value)
 	t->count++;
 }
 
+void u64map_fetch(const struct u64map *t, uint64_t key)
+{
+	if (t->room > 0)
+		__builtin_prefetch(&t->slot[slot_of(t, key)], 1);
+}
+
 static size_t u64map_find(const struct u64map *t, uint64_t key)
 {
 	if (t->count == 0)

@@ -27,6 +27,7 @@ struct u64map {
 int u64map_reserve(struct u64map *t, size_t count);
 /* The key must not be there, and room must have been reserved. value is not NULL. */
 void u64map_put(struct u64map *t, uint64_t key, void *value);
+void u64map_fetch(const struct u64map *t, uint64_t key); /* it will soon be asked for, put or removed */
 void *u64map_get(const struct u64map *t, uint64_t key); /* NULL when absent */
 void u64map_remove(struct u64map *t, uint64_t key);     /* nothing when absent */
 /* Every value once, in no order; *at is 0 at first. NULL: no more. The table must not change
