@@ -268,7 +268,7 @@ static struct piece *change_cut_piece(struct queue *q, struct piece *p, uint64_t
 		part->hi = part->lo + max;
 		p->lo += max;
 	}
-	u64map_put(&q->pieces, part->id, part);
+	piece_enter(q, part);
 	p->state = QUEUE_TODO;
 	p->at = q->at;
 	piece_put_first(p);

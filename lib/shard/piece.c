@@ -75,6 +75,14 @@ struct piece *piece_new(struct queue *q)
 	return p;
 }
 
+#define PIECE_AHEAD 16 /* ids count up: where the one that comes so much later will be is fetched meanwhile */
+
+void piece_enter(struct queue *q, struct piece *p)
+{
+	u64map_put(&q->pieces, p->id, p);
+	u64map_fetch(&q->pieces, p->id + PIECE_AHEAD);
+}
+
 uint64_t piece_left(const struct piece *p)
 {
 	uint64_t left = 0;
@@ -308,7 +316,7 @@ static void put_away_run(struct queue *q, const struct piece *p, struct piece *r
 	run->lane = p->lane;
 	run->deaths = p->deaths;
 	run->returns = p->returns;
-	u64map_put(&q->pieces, run->id, run);
+	piece_enter(q, run);
 	piece_put_away(q, run, where);
 }
 

@@ -222,6 +222,8 @@ void piece_unlink(struct piece_list *list, struct piece *p);
 int piece_prepare(struct queue *q, size_t count);
 /* A piece from the reserved memory, all zero. */
 struct piece *piece_new(struct queue *q);
+/* Puts p into the table of ids. */
+void piece_enter(struct queue *q, struct piece *p);
 uint64_t piece_left(const struct piece *p);
 /* Notes that there will be other pieces of the same shard. Needs piece_prepare(1). */
 void piece_share(struct queue *q, struct piece *p);

@@ -98,21 +98,45 @@ static int is_in_frame(const struct piece *p, const struct queue_range *range)
 	       range->begin - p->begin <= p->length - range->length;
 }
 
-/* Of ranges to come, what will be looked at is fetched meanwhile. */
-#define SETTLE_AHEAD 16
-static void settle_fetch_piece(const struct queue *q, size_t seat)
+/* Of ranges and claims to come, what will be looked at is fetched meanwhile: the worker (queue_fetch()), then the oldest
+ * piece in its hand, then the one behind it, if it is meant. */
+#define SETTLE_AHEAD 8
+static void settle_fetch_piece(const struct piece *p)
 {
-	if (seat == 0 || seat > q->worker_count)
-		return;
-	const char *p = (const char *)q->seat[seat - 1]->hand.head;
-	for (size_t i = 0; p && i < sizeof(struct piece); i += 64)
-		__builtin_prefetch(p + i, 1);
+	for (size_t i = 0; p && i < sizeof *p; i += 64)
+		__builtin_prefetch((const char *)p + i, 1);
 }
 
-/* The piece, mostly the oldest in the worker's hand; or NULL. */
+static void settle_fetch(const struct queue *q, const struct queue_range *ranges, size_t i, size_t count)
+{
+	if (i + 3 * SETTLE_AHEAD < count)
+		queue_fetch(q, ranges[i + 3 * SETTLE_AHEAD].seat);
+	for (size_t n = 2; n > 0; n--) {
+		const struct queue_range *range = &ranges[i + n * SETTLE_AHEAD];
+		if (i + n * SETTLE_AHEAD >= count || range->seat == 0 || range->seat > q->worker_count)
+			continue;
+		const struct piece *p = q->seat[range->seat - 1]->hand.head;
+		if (n == 2)
+			settle_fetch_piece(p);
+		else if (p && p->id != range->id)
+			settle_fetch_piece(p->next);
+	}
+}
+
+/* Its piece may be gone by then. */
+static void settle_fetch_claim(const struct queue *q, const struct claim *c)
+{
+	settle_fetch_piece(c->piece);
+	__builtin_prefetch(c->worker, 1);
+	u64map_fetch(&q->pieces, c->id);
+}
+
+/* The piece, mostly the oldest in the worker's hand or the one behind it; or NULL. */
 static struct piece *settle_find(const struct queue *q, const struct worker *w, uint64_t id)
 {
 	struct piece *p = w->hand.head;
+	if (p && p->id != id)
+		p = p->next;
 	return p && p->id == id ? p : u64map_get(&q->pieces, id);
 }
 
@@ -201,10 +225,7 @@ static struct judgement settle_judge(struct queue *q, struct queue_range *ranges
 	int is_bad = 0, is_apart = 1; /* each piece is named once, and applied */
 	q->judged++;
 	for (size_t i = 0; i < count; i++) {
-		if (i + SETTLE_AHEAD < count)
-			queue_fetch(q, ranges[i + SETTLE_AHEAD].seat);
-		if (i + SETTLE_AHEAD / 2 < count)
-			settle_fetch_piece(q, ranges[i + SETTLE_AHEAD / 2].seat);
+		settle_fetch(q, ranges, i, count);
 		ranges[i].refused = 0;
 		if (claim_make(q, &ranges[i], i, &claim[claims])) {
 			struct piece *p = claim[claims].piece;
@@ -275,9 +296,12 @@ static void settle_carry_out(struct queue *q, const struct queue_settlement *s, 
 			     size_t claims)
 {
 	size_t done = 0;
-	for (size_t i = 0; i < claims; i++)
+	for (size_t i = 0; i < claims; i++) {
+		if (i + SETTLE_AHEAD < claims)
+			settle_fetch_claim(q, &claim[i + SETTLE_AHEAD]);
 		if (act(q, &claim[i]))
 			claim[done++] = claim[i];
+	}
 	struct settle_head head = {.number = q->settle_number,
 				   .iteration = q->iteration,
 				   .lines = done + q->refusals,

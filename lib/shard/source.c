@@ -247,7 +247,7 @@ struct piece *source_fresh(struct queue *q, const struct worker *w, uint64_t max
 	p->origin = p->id;
 	p->hi = p->length;
 	p->seed = source_seed(q, p->id);
-	u64map_put(&q->pieces, p->id, p);
+	piece_enter(q, p);
 	return p;
 }
 

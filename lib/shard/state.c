@@ -424,7 +424,7 @@ static int read_piece(struct state_reader *s, const struct record *r, struct err
 	struct piece *p = piece_new(q);
 	*p = said.p;
 	/* From here on it belongs to the queue, which frees it. */
-	u64map_put(&q->pieces, p->id, p);
+	piece_enter(q, p);
 	s->last = p;
 	return join_origin(s, p, said.is_cut != 0, err) != 0 ? -1 : place_piece(q, p, &said, err);
 }
