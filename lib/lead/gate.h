@@ -121,7 +121,7 @@ struct gate_options {
 	int bounds_delay;
 	uint64_t delay_max;
 	int announces; /* SSP, ASP: gate_announce() */
-	int counts;    /* HOLD and APPLY only say how many pushes there are: push is NULL */
+	int counts;    /* APPLY only says how many pushes there are, HOLD nothing of them: push is NULL */
 	/* With replicas: a member whose batch takes so many times the median is late (lead/late.h);
 	 * 0: nobody is. */
 	double late;

@@ -22,34 +22,41 @@ enum grant { GRANT_NONE, GRANT_ASKED, GRANT_GIVEN, GRANT_OVER, GRANTS };
 /* A push from its arrival to its answer: in g->held, then in g->sent, both in order of arrival.
  * Before that it may be in g->announced; once dropped there, it is held, as one that came late. */
 struct push {
-	/* What walks over all pushes look at stands first, in one line of the cache. */
+	/* In lines of the cache: what walks over all pushes look at; what else a settle and an answer touch; the rest
+	 * of a push that was not announced. */
 	struct push *next;
+	struct push *ahead; /* some pushes behind in the same unit, if not NULL: only to be fetched, it may be gone */
 	struct worker *worker;
 	uint64_t count;
-	struct gate_range *range; /* `one`, or an array */
-	size_t ranges;
-	size_t seat; /* of the worker */
-	uint64_t generation;
-	int late; /* to be dropped: its iteration was closed before, it is too stale, or its group
-		   * was given up */
-	enum refused refused;
-	struct gate_range one;
-	uint64_t sequence, iteration, pulled;
+	double loss;
 	/* Those that were granted together, and may be summed on their host: one unit, whole or not
 	 * at all. 0: none. */
 	uint64_t group;
-	int stale; /* it is late, and its age is the reason */
+	uint32_t ranges, seat; /* seat: of the worker */
+	int late; /* to be dropped: its iteration was closed before, it is too stale, or its group
+		   * was given up */
+	enum refused refused;
+
+	union { /* push_ranges() */
+		struct gate_range one;
+		struct gate_range *many; /* if `ranges` is above 1 */
+	} range;
+	uint64_t generation, sequence;
 	enum grant grant;
-	size_t tokens;
+	int stale; /* it is late, and its age is the reason */
+	uint64_t tokens;
 	uint64_t token[GATE_TOKENS_MAX];
+	uint64_t iteration, pulled;
 	uint64_t size;
-	double loss, scale;
-	int is_kept; /* by send_held(), for now */
+	double scale;
 	uint64_t skipped;
+
+	/* What follows is only of gates with announcements: elsewhere it is not even set to 0. */
+	int is_kept; /* by send_held(), for now */
+	int is_rival;   /* the schedule drops it */
 	uint64_t bytes; /* announced, of all parts */
 	uint64_t *part; /* and of each */
 	size_t parts;
-	int is_rival;   /* the schedule drops it */
 	size_t host, crew; /* as in struct gate_offer */
 	int64_t hop, alone;
 	size_t members; /* of its group */
@@ -59,6 +66,19 @@ struct push {
 	int64_t asked_at;
 	int64_t there, granted_at, until;
 };
+
+/* p will soon be touched; NULL is fine. */
+enum { PUSH_LINES_WALK = 1, PUSH_LINES_ANSWER = 2 };
+static inline void push_fetch(const struct push *p, size_t lines)
+{
+	for (size_t i = 0; i < lines; i++)
+		__builtin_prefetch((const char *)p + i * 64, 1);
+}
+
+static inline const struct gate_range *push_ranges(const struct push *p)
+{
+	return p->ranges > 1 ? p->range.many : &p->range.one;
+}
 
 struct pushes {
 	struct push *first, **end;
@@ -230,6 +250,7 @@ struct gate {
 	uint64_t released;
 	int waits_known;
 	struct pushes announced, held, sent;
+	int says_pulled; /* some push did */
 	struct pool push, worker; /* memory of all of them */
 	uint64_t late; /* of held */
 	int settling;  /* sent is with the servers (holding), or with shardd */
@@ -246,7 +267,8 @@ struct gate {
 	uint64_t number;
 	uint64_t settled; /* pushes at the front of sent whose settle is answered */
 	struct push *unsettled; /* the one behind them, once units_settle_next() has looked */
-	uint64_t asked;         /* pushes of the settle that is out */
+	uint64_t asked;         /* pushes of the settle that is out, */
+	struct push *behind;    /* and the one behind them */
 	uint64_t largest; /* samples of the largest batch settled so far */
 	struct delays delays;
 	int64_t now;     /* as gate_clock() said last */
@@ -331,6 +353,7 @@ void pushes_start(struct pushes *list);
 void pushes_add(struct pushes *list, struct push *p);
 void pushes_remove(struct pushes *list, struct push *p);
 #define PUSHES_AHEAD 8
+#define PUSHES_FAR 16 /* so far behind a push is its `ahead` */
 /* The one so many behind p, or NULL: a walk fetches what it will touch there. */
 struct push *pushes_ahead(struct push *p, size_t count);
 

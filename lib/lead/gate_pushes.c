@@ -14,11 +14,12 @@ struct push *push_new(struct gate *g, size_t ranges)
 
 	if (!p)
 		return NULL;
-	*p = (struct push){.ranges = ranges, .range = &p->one};
-	if (ranges > 1 && !(p->range = malloc(ranges * sizeof *p->range))) {
+	memset(p, 0, g->options.announces ? sizeof *p : offsetof(struct push, is_kept));
+	if (ranges > 1 && !(p->range.many = malloc(ranges * sizeof *p->range.many))) {
 		push_free(g, p);
 		return NULL;
 	}
+	p->ranges = (uint32_t)ranges;
 	return p;
 }
 
@@ -26,9 +27,10 @@ void push_free(struct gate *g, struct push *p)
 {
 	if (!p)
 		return;
-	if (p->range != &p->one)
-		free(p->range);
-	free(p->part);
+	if (p->ranges > 1)
+		free(p->range.many);
+	if (g->options.announces)
+		free(p->part);
 	pool_give(&g->push, p);
 }
 
@@ -116,8 +118,9 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 			      const struct gate_push *push)
 {
 	struct push *p = push_new(g, push->ranges);
+	size_t parts = g->options.announces ? push->parts : 0;
 
-	if (p && push->parts && !(p->part = malloc(push->parts * sizeof *p->part))) {
+	if (p && parts && !(p->part = malloc(parts * sizeof *p->part))) {
 		push_free(g, p);
 		p = NULL;
 	}
@@ -126,9 +129,10 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 		return NULL;
 	}
 	if (push->ranges)
-		memcpy(p->range, push->range, push->ranges * sizeof *p->range);
+		memcpy(p->ranges > 1 ? p->range.many : &p->range.one, push->range,
+		       push->ranges * sizeof *push->range);
 	p->worker = w;
-	p->seat = w->seat;
+	p->seat = (uint32_t)w->seat;
 	p->generation = who->generation;
 	p->sequence = push->sequence;
 	p->iteration = push->iteration;
@@ -136,10 +140,12 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 	p->skipped = push->skipped;
 	p->size = push->size;
 	p->pulled = push->pulled;
+	g->says_pulled |= p->pulled != GATE_PULLED_UNKNOWN;
 	p->loss = push->loss;
 	p->scale = w->scale;
-	p->parts = push->parts;
-	for (size_t i = 0; i < push->parts; i++) {
+	if (parts)
+		p->parts = parts;
+	for (size_t i = 0; i < parts; i++) {
 		p->part[i] = push->part[i];
 		p->bytes += push->part[i];
 	}

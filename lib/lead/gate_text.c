@@ -108,9 +108,9 @@ static void save_ranges(const struct push *p, FILE *out)
 		size_t len = 0;
 		for (size_t n = 0; n < RANGES_A_LINE && i < p->ranges; n++, i++)
 			len += (size_t)snprintf(text + len, sizeof text - len, "%s%llu:%llu:%llu",
-						n ? "," : "", (unsigned long long)p->range[i].id,
-						(unsigned long long)p->range[i].begin,
-						(unsigned long long)p->range[i].length);
+						n ? "," : "", (unsigned long long)push_ranges(p)[i].id,
+						(unsigned long long)push_ranges(p)[i].begin,
+						(unsigned long long)push_ranges(p)[i].length);
 		record_print(out, RECORD("ranges", F("list", text)));
 	}
 }
@@ -249,12 +249,13 @@ static int load_push(struct load *l, struct error *err)
 	    record_u64(r, "refused", 0, REFUSED_KINDS - 1, &refused, err) != 0)
 		goto failed;
 	p->refused = (enum refused)refused;
+	l->g->says_pulled |= p->pulled != GATE_PULLED_UNKNOWN;
 	p->worker = worker_find(l->g, id);
 	if (!p->worker) {
 		error_set(err, ERROR_DATA, NULL, "a push of %s, who is not here", id);
 		goto failed;
 	}
-	p->seat = p->worker->seat;
+	p->seat = (uint32_t)p->worker->seat;
 	if (place_push(l, p, list, err) != 0)
 		goto failed;
 	l->push = p;
@@ -276,15 +277,19 @@ static int load_ranges(struct load *l, struct error *err)
 	if (record_text(&l->record, "list", &text, err) != 0 ||
 	    gate_ranges_parse(text, range, &n, err) != 0)
 		return -1;
-	more = malloc((p->ranges + n) * sizeof *more + 1);
+	more = malloc((p->ranges + n) * sizeof *more);
 	if (!more)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	memcpy(more, p->range, p->ranges * sizeof *more);
+	memcpy(more, push_ranges(p), p->ranges * sizeof *more);
 	memcpy(more + p->ranges, range, n * sizeof *more);
-	if (p->range != &p->one)
-		free(p->range);
-	p->range = more;
-	p->ranges += n;
+	if (p->ranges > 1)
+		free(p->range.many);
+	p->ranges += (uint32_t)n;
+	p->range.many = more;
+	if (p->ranges == 1) {
+		p->range.one = *more;
+		free(more);
+	}
 	return 0;
 }
 

@@ -143,15 +143,20 @@ static void send_held(struct gate *g, int late_alone)
 		send_in_time(g);
 		return;
 	}
-	struct push *ahead = pushes_ahead(g->held.first, PUSHES_AHEAD);
+	struct push *ahead = pushes_ahead(g->held.first, PUSHES_AHEAD), *sent[PUSHES_FAR] = {NULL};
 	for (struct push *p = g->held.first, *next; p; p = next) {
 		next = p->next;
 		if (ahead) {
 			__builtin_prefetch(&ahead->worker->held, 1);
 			ahead = ahead->next;
 		}
-		if ((!late_alone || p->late) && !p->group)
-			send_one(g, p);
+		if ((late_alone && !p->late) || p->group)
+			continue;
+		struct push **far = &sent[g->sent.count % PUSHES_FAR];
+		if (*far)
+			(*far)->ahead = p;
+		*far = p;
+		send_one(g, p);
 	}
 }
 
@@ -224,21 +229,11 @@ static int units_are_sorted(const struct order_push *push, size_t count)
 	return 1;
 }
 
-/* Only how many they are. */
-static struct gate_effect *put_count(struct gate *g, enum gate_effect_kind kind)
-{
-	struct gate_effect *e = effect_add(g, kind);
-
-	for (const struct push *p = g->sent.first; e && p; p = p->next)
-		e->pushes += units_has_step(p) ? 1 : 0;
-	return e;
-}
-
 /* The same as they are applied: with what a part must know for that. */
 static struct gate_effect *put_steps(struct gate *g, enum gate_effect_kind kind)
 {
 	if (g->options.counts)
-		return put_count(g, kind);
+		return effect_add(g, kind);
 	struct gate_effect *e = put_pushes(g, kind);
 	uint64_t largest = g->largest, version = g->applied;
 	struct order_push *push = e ? e->push : NULL;
@@ -278,18 +273,21 @@ static int units_is_whole(const struct gate *g)
 	return g->is_group || ((g->options.replicas || g->round) && g->unit);
 }
 
-/* How many pushes the next settle has; returns how many lines. */
-static size_t next_settle(const struct gate *g, uint64_t *pushes)
+/* Finds the pushes of the next settle; returns how many lines it has. */
+static size_t next_settle(struct gate *g)
 {
 	size_t lines = 0, most = units_is_whole(g) ? SIZE_MAX : GATE_SETTLE_LINES;
+	struct push *p;
 
-	*pushes = 0;
-	for (const struct push *p = g->unsettled; p; p = p->next) {
+	g->asked = 0;
+	for (p = g->unsettled; p; p = p->next) {
+		push_fetch(p->ahead, PUSH_LINES_ANSWER);
 		if (lines && lines + p->ranges > most)
 			break;
 		lines += p->ranges;
-		(*pushes)++;
+		g->asked++;
 	}
+	g->behind = p;
 	return lines;
 }
 
@@ -321,7 +319,7 @@ static void put_settle(struct gate *g)
 {
 	if (!g->unsettled) /* after a hand-over */
 		find_unsettled(g);
-	size_t lines = next_settle(g, &g->asked), n = 0;
+	size_t lines = next_settle(g), n = 0;
 	struct gate_line *line = malloc((lines + 1) * sizeof *line);
 	struct gate_effect *e = line ? effect_add(g, GATE_SETTLE) : NULL;
 
@@ -330,13 +328,12 @@ static void put_settle(struct gate *g)
 		g->failed = 1;
 		return;
 	}
-	const struct push *p = g->unsettled;
-	for (uint64_t pushes = g->asked; pushes; p = p->next, pushes--) {
+	for (const struct push *p = g->unsettled; p != g->behind; p = p->next) {
 		for (size_t i = 0; i < p->ranges; i++, n++)
 			line[n] = (struct gate_line){.worker = p->worker->id,
 						     .seat = p->seat,
 						     .generation = p->generation,
-						     .range = p->range[i],
+						     .range = push_ranges(p)[i],
 						     .back = p->late};
 	}
 	e->number = g->number;
@@ -546,23 +543,24 @@ static void count_delays(struct gate *g)
 static void put_apply(struct gate *g)
 {
 	struct gate_effect *e;
-	int says_pulled = 0;
 
 	if (!units_bsp(g) && !has_steps(g))
 		return;
 	e = put_steps(g, GATE_APPLY);
 	if (!e)
 		return;
+	e->pushes = 0;
 	for (const struct push *p = g->sent.first; p; p = p->next) {
+		push_fetch(p->ahead, PUSH_LINES_WALK);
 		if (!units_has_step(p))
 			continue;
 		if (p->count > g->largest)
 			g->largest = p->count;
+		e->pushes++;
 		e->samples += p->count;
 		e->loss += p->loss;
-		says_pulled |= p->pulled != GATE_PULLED_UNKNOWN;
 	}
-	if (says_pulled)
+	if (g->says_pulled)
 		count_delays(g);
 	e->iteration = g->applied;
 	e->units = is_one_unit(g) ? 1 : e->pushes;
@@ -695,6 +693,7 @@ static void units_commit(struct gate *g)
 		sums_commit(g);
 	for (ahead = pushes_ahead(sent.first, PUSHES_AHEAD), p = sent.first; p; p = next) {
 		next = p->next;
+		push_fetch(p->ahead, PUSH_LINES_ANSWER);
 		if (ahead) {
 			worker_fetch(ahead->worker, offsetof(struct worker, speed));
 			ahead = ahead->next;
@@ -824,11 +823,11 @@ static void settle_is_over(struct gate *g)
 {
 	if (!g->unsettled) { /* a lead before this one asked */
 		find_unsettled(g);
-		(void)next_settle(g, &g->asked);
+		(void)next_settle(g);
 	}
 	g->settled += g->asked;
-	for (; g->asked > 0; g->asked--)
-		g->unsettled = g->unsettled->next;
+	g->unsettled = g->behind;
+	g->asked = 0;
 }
 
 void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, size_t count)
