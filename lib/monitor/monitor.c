@@ -9,6 +9,7 @@
 #include "base/grow.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,7 @@ int monitor_new(struct monitor **out, double window_short, double window_long, s
 	struct monitor *m = calloc(1, sizeof *m);
 	if (!m)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a monitor");
+	m->pool = (struct pool){.bytes = sizeof(struct node)};
 	m->window_short = window_short;
 	m->window_long = window_long;
 	monitor_limit(m, MONITOR_NODES_MAX, MONITOR_HISTORY_MAX);
@@ -66,11 +68,11 @@ void monitor_limit(struct monitor *m, size_t nodes, size_t history)
 	m->history_max = history;
 }
 
-static void node_free(struct node *n)
+static void monitor_free_node(struct monitor *m, struct node *n)
 {
 	window_clear(&n->window);
 	free(n->history);
-	free(n);
+	pool_give(&m->pool, n);
 }
 
 void monitor_free(struct monitor *m)
@@ -78,8 +80,9 @@ void monitor_free(struct monitor *m)
 	if (!m)
 		return;
 	for (size_t i = 0; i < m->node_count; i++)
-		node_free(m->node[i]);
+		monitor_free_node(m, m->node[i]);
 	free(m->node);
+	pool_free(&m->pool);
 	free(m);
 }
 
@@ -126,7 +129,7 @@ static int forget_one(struct monitor *m)
 	}
 	if (oldest == m->node_count)
 		return -1;
-	node_free(m->node[oldest]);
+	monitor_free_node(m, m->node[oldest]);
 	m->node_count--;
 	memmove(m->node + oldest, m->node + oldest + 1, (m->node_count - oldest) * sizeof *m->node);
 	return 0;
@@ -147,12 +150,12 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 		}
 		i = monitor_place_of(m, role, id);
 	}
-	struct node *n = GROW(m->node, m->node_room, m->node_count + 1) == 0 ? calloc(1, sizeof *n) : NULL;
+	struct node *n = GROW(m->node, m->node_room, m->node_count + 1) == 0 ? pool_take(&m->pool) : NULL;
 	if (!n) {
 		error_set(err, ERROR_OS, NULL, "out of memory for a node");
 		return NULL;
 	}
-	n->role = role;
+	*n = (struct node){.role = role};
 	memcpy(n->id, id, strlen(id) + 1);
 	n->since = n->ended_at = -INFINITY;
 	n->ready_at = NAN;
@@ -162,6 +165,15 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 	m->node[i] = n;
 	m->node_count++;
 	return n;
+}
+
+void monitor_fetch(const struct monitor *m, size_t place, int is_near)
+{
+	const struct node *n = place < m->node_count ? m->node[place] : NULL;
+	for (size_t i = 0; n && !is_near && i < offsetof(struct node, device); i += 64)
+		__builtin_prefetch((const char *)n + i, 1);
+	if (n && is_near)
+		window_fetch(&n->window);
 }
 
 static int parse_report(struct report *p, const struct record *r, struct error *err)

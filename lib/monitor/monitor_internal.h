@@ -6,6 +6,8 @@
 #include "monitor/monitor.h"
 #include "monitor/window.h"
 
+#include "base/pool.h"
+
 extern const char *const report_more_key[REPORT_MORES];
 
 /* Sums over all batches that a node has ever reported, in seconds; NAN: never said. The difference
@@ -40,10 +42,11 @@ struct node {
 	struct totals total;
 	uint64_t meant; /* of the restarts: by intention */
 	struct report last; /* the latest of the present process; count 0: none yet */
-	struct device device;
 	struct window window;
 	struct report *history; /* a ring of history_max, which has grown to history_room */
 	size_t history_room;
+	/* a report does not touch it */
+	struct device device;
 };
 
 struct info {
@@ -58,6 +61,7 @@ struct monitor {
 	size_t nodes_max, history_max;
 	size_t node_count, node_room;
 	struct node **node; /* in the order of the snapshot */
+	struct pool pool;   /* memory of all of them */
 	size_t place;       /* where the last one was found: reports come in rounds */
 	size_t info_count;
 	struct info info[MONITOR_INFOS_MAX];

@@ -80,6 +80,15 @@ int window_add(struct window *w, double at, const struct window_sum *what, doubl
 	return 0;
 }
 
+void window_fetch(const struct window *w)
+{
+	if (w->count == 0)
+		return;
+	__builtin_prefetch(&w->entry[w->count - 1]);
+	if (w->count < w->room)
+		__builtin_prefetch(&w->entry[w->count], 1);
+}
+
 struct window_sum window_since(const struct window *w, double from)
 {
 	struct window_sum sum = {0};

@@ -43,6 +43,9 @@ void window_clear(struct window *w);
 int window_add(struct window *w, double at, const struct window_sum *what, double now,
 	       double window_short, double window_long, struct error *err);
 
+/* An observation will soon be added: fetches where it will stand, and the one before it, into the cache. */
+void window_fetch(const struct window *w);
+
 /* The sum over observations with at > from. */
 struct window_sum window_since(const struct window *w, double from);
 
