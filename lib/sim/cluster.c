@@ -454,9 +454,9 @@ static void cluster_slots(struct sim *s)
 		const struct schedule_slot *slot = schedule_slot(s->schedule, i);
 		struct sim_node *n = &s->node[slot->node];
 		if (slot->life == SCHEDULE_EVERY_LIFE)
-			n->slot = i + 1;
+			n->slot = (uint32_t)i + 1;
 		else {
-			n->life_slot = i + 1;
+			n->life_slot = (uint32_t)i + 1;
 			n->slot_life = (uint32_t)slot->life;
 		}
 	}
@@ -498,7 +498,7 @@ static uint32_t cluster_turn(struct sim *s)
 	return s->turn;
 }
 
-static void cluster_add_patterns(struct sim *s, struct sim_node *n, size_t slot, struct drag *d)
+static void cluster_add_patterns(struct sim *s, struct sim_node *n, uint32_t slot, struct drag *d)
 {
 	struct schedule_state state;
 	schedule_at(s->schedule, slot - 1, s->now, &state);
@@ -514,17 +514,22 @@ static void cluster_add_patterns(struct sim *s, struct sim_node *n, size_t slot,
 }
 
 /* Time only goes on, so the place in a node's own list does, too. */
-struct drag cluster_drag(struct sim *s, struct sim_node *n)
+const struct drag *cluster_drag(struct sim *s, struct sim_node *n)
 {
-	struct drag d = {0};
-	size_t slot = n->life_slot && n->slot_life == n->life ? n->life_slot : n->slot;
+	static const struct drag none;
+	uint32_t slot = n->life_slot && n->slot_life == n->life ? n->life_slot : n->slot;
 	while (n->drag_at < n->drags && n->drag[n->drag_at].from.at <= s->now)
 		n->drag_at++;
-	if (n->drag_at > 0)
-		d = n->drag[n->drag_at - 1].drag;
-	if (slot > 0 && n->turn == cluster_turn(s) && n->turn_slot == slot)
-		d.delay += n->turn_delay;
-	else if (slot > 0)
-		cluster_add_patterns(s, n, slot, &d);
-	return d;
+	const struct drag *own = n->drag_at > 0 ? &n->drag[n->drag_at - 1].drag : &none;
+	if (slot == 0)
+		return own;
+	int is_told = n->turn == cluster_turn(s) && n->turn_slot == slot;
+	if (is_told && !(n->turn_delay > 0))
+		return own;
+	s->dragged = *own;
+	if (is_told)
+		s->dragged.delay += n->turn_delay;
+	else
+		cluster_add_patterns(s, n, slot, &s->dragged);
+	return &s->dragged;
 }

@@ -94,13 +94,13 @@ void control_report(struct sim *s, struct sim_node *n)
 /* Where the cluster says how fast its device is. */
 void control_device(struct sim *s, struct sim_node *n)
 {
-	struct drag d = cluster_drag(s, n);
-	uint64_t most = d.memory > 0 ? (uint64_t)device_samples((double)d.memory) : NODE_BATCH_MAX;
-	if (!s->job.profile || !(d.speed > 0))
+	const struct drag *d = cluster_drag(s, n);
+	uint64_t most = d->memory > 0 ? (uint64_t)device_samples((double)d->memory) : NODE_BATCH_MAX;
+	if (!s->job.profile || !(d->speed > 0))
 		return;
 	control_to_monitor(s, RECORD("device", F("role", "worker"), F("id", (const char *)n->id),
-			     F("type", d.type[0] ? (const char *)d.type : "device"), F_BRIEF("launch", d.launch),
-			     F_BRIEF("speed", d.speed), F("saturation", d.saturation > 0 ? d.saturation : 1),
+			     F("type", d->type[0] ? (const char *)d->type : "device"), F_BRIEF("launch", d->launch),
+			     F_BRIEF("speed", d->speed), F("saturation", d->saturation > 0 ? d->saturation : 1),
 			     F("max", most), F_SECONDS("at", SIM_EPOCH + s->now)));
 }
 

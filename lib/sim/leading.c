@@ -4,9 +4,12 @@
 #include "base/grow.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LEADING_AHEAD 8
 
 static int leading_balance(uint64_t iteration, struct balance_member *m, size_t n, void *arg)
 {
@@ -119,10 +122,10 @@ void leading_busy(struct sim *s, struct sim_node *n, double seconds)
 
 static void leading_apply_one(struct sim *s, struct sim_node *n, const struct gate_effect *e)
 {
-	struct drag drag = cluster_drag(s, n);
+	const struct drag *drag = cluster_drag(s, n);
 	double part = (double)s->first_servers / (double)s->job.servers;
 	double pushes = (double)(s->announce.is_on ? e->units : e->pushes); /* a group comes as one sum */
-	double seconds = s->cost.apply * n->pace * part * pushes + drag.delay * (double)e->units;
+	double seconds = s->cost.apply * n->pace * part * pushes + drag->delay * (double)e->units;
 	leading_busy(s, n, seconds);
 	n->batch = (struct tally_batch){.time = seconds, .samples = e->samples, .compute = seconds};
 	n->iteration = e->iteration;
@@ -251,11 +254,29 @@ static void leading_carry_out(struct sim *s, const struct gate_effect *e)
 	}
 }
 
+/* The node that is answered so many effects from now, or NULL. */
+static const struct sim_node *leading_ahead(const struct sim *s, size_t count)
+{
+	const struct gate_effect *e = gate_ahead(s->gate, count);
+	return e && e->kind == GATE_ANSWER && e->token > 0 ? &s->node[(e->token - 1) % s->workers] : NULL;
+}
+
+/* What is touched soon is fetched: the effect, its node, and where the monitor has that if a report will be due. */
 static void leading_fetch(struct sim *s)
 {
-	const struct gate_effect *e = gate_ahead(s->gate, 8);
-	if (e && e->kind == GATE_ANSWER && e->token > 0)
-		sim_fetch(&s->node[(e->token - 1) % s->workers], SIM_LINES_ANSWER);
+	const char *effect = (const char *)gate_ahead(s->gate, 4 * LEADING_AHEAD);
+	__builtin_prefetch(effect);
+	__builtin_prefetch(effect ? effect + offsetof(struct gate_effect, fields) : NULL);
+	const struct sim_node *n = leading_ahead(s, 3 * LEADING_AHEAD);
+	if (n)
+		sim_fetch(n, SIM_LINES_ANSWER);
+	for (size_t i = 2; i > 0; i--) {
+		n = leading_ahead(s, i * LEADING_AHEAD);
+		if (!n || n->tally.count + 1 < n->tally.every)
+			continue;
+		__builtin_prefetch(n->id);
+		monitor_fetch(s->monitor, (size_t)(n - s->node), i == 1);
+	}
 }
 
 static int leading_carry_one(struct sim *s)

@@ -179,10 +179,11 @@ enum sim_state {
 
 /* A hundred thousand of them don't fit a cache: what each batch touches stands first, in lines of 64 bytes, by when
  * it is touched, and is fetched ahead by these lines (sim_fetch()). */
-enum { SIM_LINES_ANSWER = 1 | 2 | 8 | 16, SIM_LINES_PUSH = 1 | 2 | 4 | 16 | 32 | 64, SIM_LINES_NEXT = 1 | 2 | 16 | 32 | 64 };
+enum { SIM_LINES_ANSWER = 1 | 2 | 32 | 64, SIM_LINES_PUSH = 1 | 2 | 4 | 8 | 16, SIM_LINES_NEXT = 1 | 2 | 8 | 16 };
 struct sim_node {
 	/* at each event */
 	_Alignas(64) enum sim_state state;
+	enum node_role role;
 	uint32_t life;
 	int is_member;
 	int is_stopped; /* it lives and does not move */
@@ -192,38 +193,39 @@ struct sim_node {
 	double owes;
 	double mark, pushed_at; /* when it began to see to its next batch; when this one is pushed */
 	uint64_t iteration;
+
 	struct tally_batch batch;
-	size_t seat, row_seat; /* gate_seat(), queue_seat() */
-	uint64_t generation;
-	/* with its push, and the answer */
+	uint32_t seat, row_seat; /* gate_seat(), queue_seat() */
+	uint64_t generation, sequence;
+	/* with its push */
 	struct pulse pulse;
 	struct predictor *speed; /* NULL: none yet */
-	uint64_t sequence;
 	uint64_t pulled; /* units in the parameters that it computes with, where the delay has a bound */
-	struct tally tally;
-	/* with its next batch */
+	const struct sim_drag *drag; /* the first of its own */
+	/* with its push, and its next batch */
 	struct sim_piece *held;
 	size_t helds, held_room;
 	struct sim_piece coming; /* what shardd has answered; length 0: there are no rows now */
 	uint64_t rows_held;
-	/* where its drag comes from */
-	size_t slot, life_slot; /* of the schedule + 1; 0: none */
-	size_t turn_slot;       /* this slot has said so in this turn, see struct sim: */
-	double turn_delay;
-	uint32_t turn; /* 0: none */
-	uint32_t slot_life; /* of life_slot */
-	size_t drags, drag_at;  /* so many of its own */
 	double pace; /* its computing takes so many times as long as with its first cores */
+
+	/* where its drag comes from */
+	double turn_delay;
+	uint32_t turn;            /* 0: none */
+	uint32_t turn_slot;       /* this slot has said turn_delay in this turn, see struct sim */
+	uint32_t slot, life_slot; /* of the schedule + 1; 0: none */
+	uint32_t slot_life;       /* of life_slot */
+	uint32_t drags, drag_at;  /* so many of its own */
 	struct actions actions; /* sizes */
+	/* with the answer */
+	struct tally tally;
 	/* seldom */
-	enum node_role role;
 	int is_listed; /* among those who wait at shardd, or did; behind it: */
 	struct sim_node *next_waiter;
 	double ready_at; /* its process became a member; below 0: it has not */
 	double watched, watched_since; /* it is judged then; what it owed since then when this was planned */
 	uint32_t host; /* where it is; SIM_NO_HOST: a server on one of its own */
 	double foretold; /* samples a second of its next batch; 0: not known */
-	const struct sim_drag *drag; /* the first of its own */
 	struct sim_line line;
 	char id[OPTION_ID_MAX];
 	int has_come; /* its first process was there, or never will be */
@@ -254,6 +256,7 @@ struct sim {
 	struct sim_happening *happening;
 	size_t happenings, happening_room;
 	struct schedule *schedule;
+	struct drag dragged; /* see cluster_drag() */
 	uint32_t turn; /* counts from 1 how often the patterns may have changed; they may again: */
 	double turn_ends;
 
@@ -306,8 +309,8 @@ struct sim {
 /* cluster.c */
 int cluster_ready(struct sim *s, struct error *err); /* all is known */
 void cluster_free(struct sim *s);
-/* What drags the node now. */
-struct drag cluster_drag(struct sim *s, struct sim_node *n);
+/* What drags the node now; valid until the next call. */
+const struct drag *cluster_drag(struct sim *s, struct sim_node *n);
 
 /* network.c */
 /* When the parameters, or as many gradients, are between a worker and all servers. The link of a server, and

@@ -162,7 +162,7 @@ static void worker_hello(struct sim *s, struct sim_node *n)
 		sim_fail(s, &err);
 	}
 	n->generation = c.generation;
-	n->row_seat = queue_seat(s->queue, n->id);
+	n->row_seat = (uint32_t)queue_seat(s->queue, n->id);
 	n->sequence = 0;
 	n->helds = 0;
 	n->rows_held = 0;
@@ -203,7 +203,7 @@ static void worker_join(struct sim *s, struct sim_node *n)
 	if (n->foretold > 0)
 		gate_speed(s->gate, &who, n->foretold);
 	gate_join(s->gate, &who);
-	n->seat = gate_seat(s->gate, n->id);
+	n->seat = (uint32_t)gate_seat(s->gate, n->id);
 	if (n->seat > 0)
 		s->row_seat[n->seat - 1] = n->row_seat;
 	if (!s->is_expecting)
@@ -289,13 +289,13 @@ void worker_next(struct sim *s, struct sim_node *n)
 /* It asks for the parameters now: computes, and pushes. */
 void worker_pulled(struct sim *s, struct sim_node *n)
 {
-	struct drag drag = cluster_drag(s, n);
+	const struct drag *drag = cluster_drag(s, n);
 	double served = fmax(s->now, s->served_at);
 	n->owes += served - s->now; /* it waits for a server */
 	double pulled = network_exchange(s, n, served) + s->cost.pull;
 	double own = n->pace * (s->cost.batch + s->cost.sample * (double)n->batch.samples);
 	double elapsed = pulled - n->mark - (served - s->now) + own;
-	double computed = pulled + own + drag_pause(&drag, n->batch.samples, n->actions.size, elapsed);
+	double computed = pulled + own + drag_pause(drag, n->batch.samples, n->actions.size, elapsed);
 	n->batch.wait = served - s->now;
 	n->batch.comm = pulled - served;
 	n->batch.compute = computed - pulled;
@@ -370,7 +370,7 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 {
 	struct gate_who who = worker_who(s, n);
 	struct gate_range range[GATE_RANGES_MAX];
-	struct drag drag = cluster_drag(s, n);
+	const struct drag *drag = cluster_drag(s, n);
 	struct gate_push push = worker_push(s, n);
 	if (s->announce.is_on) {
 		push.range = n->announced;
@@ -381,8 +381,8 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 		push.ranges = worker_take_batch(n, range);
 		push.range = range;
 	}
-	push.speed = worker_foretells(s, n, &drag);
-	push.most = drag.memory > 0 ? (uint64_t)device_samples((double)drag.memory) : 0;
+	push.speed = worker_foretells(s, n, drag);
+	push.most = drag->memory > 0 ? (uint64_t)device_samples((double)drag->memory) : 0;
 	n->state = SIM_PUSHING;
 	hung_rests(s, n);
 	pulse_work(&n->pulse, push.count);
