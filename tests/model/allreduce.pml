@@ -48,6 +48,9 @@
 #ifndef CRASH
 #define CRASH 0
 #endif
+#ifndef ENDS
+#define ENDS 0   /* 1: a fill that failed is not tried again before there is a source for it */
+#endif
 #ifndef LIES
 #define LIES 0   /* 1: worker 0 tells its replica once of another push than the lead, or of none */
 #endif
@@ -80,6 +83,7 @@
  * 23 the lead does not tell replicas which pushes it has
  * 24 who is late stays a member when nobody else is left in the iteration
  * 25 who is late is not told for which iteration it computes
+ * 26 with ENDS, a fill that failed is tried again at once, for ever
  */
 #define ALL ((1 << N) - 1)
 #define BIT(n) (1 << (n))
@@ -357,6 +361,9 @@ inline look(r) {
 #define FITS_LEAD(r) (state[r] == SERVES && (iteration[r] == version || \
 	(iteration[r] + 1 == version && held[r] == applied_round && held[r])))
 
+#define FIT_SOURCE(r, v) (state[r] == SERVES && REACHED(1) && iteration[r] >= (v))
+#define MAY_FILL(r) (force_set && (!ENDS || FAULT == 26 || FIT_SOURCE(1 - r, version)))
+
 /* What the lead can do by itself it does before anybody else moves. */
 #define OPENS (RUNS && phase == GATHER && force_set && ROOM && \
 	(BACKUP -> ENOUGH : (COUNTS(0) || COUNTS(1)) && \
@@ -410,10 +417,10 @@ end:	do
 	/* and made again: never while a settle is out */
 	:: d_step { !DUE && RUNS && phase != SETTLING && !(connected & 1) &&
 			!((force_set | filling) & 1) && ROOM &&
-		state[0] != DEAD && (FITS_LEAD(0) || force_set) -> look(0) }
+		state[0] != DEAD && (FITS_LEAD(0) || MAY_FILL(0)) -> look(0) }
 	:: d_step { !DUE && RUNS && phase != SETTLING && !(connected & 2) &&
 			!((force_set | filling) & 2) && ROOM &&
-		state[1] != DEAD && fabric && (FITS_LEAD(1) || force_set) -> look(1) }
+		state[1] != DEAD && fabric && (FITS_LEAD(1) || MAY_FILL(1)) -> look(1) }
 	/* a cut */
 	:: d_step { !DUE && RUNS && cut == SAVED && ROOM ->
 		if
@@ -515,7 +522,6 @@ inline lose(r) {
 		extra[r] = 0;
 	j = 0
 }
-#define FIT_SOURCE(r, v) (state[r] == SERVES && REACHED(1) && iteration[r] >= (v))
 inline carry_out(l, r) {
 	orders[2 * l + r]?what, a, b, c, d;
 	if

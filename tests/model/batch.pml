@@ -670,7 +670,7 @@ proctype Supervisor() {
 		intent = 0; intent_queue = 0; intent_rows[0] = 0; intent_rows[1] = 0; idle() }
 	/* the end */
 	:: d_step { step == LOOKS && !intent && QUIET && up[1] && !stale && done == ALL &&
-		cut == NONE ->
+		cut == NONE && !finished ->
 		if
 		:: cut_queue != ALL -> cut = WANTED
 		:: else -> assert(cut_rows[0] == ALL && cut_rows[1] == ALL); finished = 1

@@ -66,14 +66,23 @@
 #ifndef FAULT
 #define FAULT 0
 #endif
-/* FAULT 1: a grant is never given up; 2: it is given whatever was granted before; 3: a commit does not
- * wait for grants; 4: the grant of one that is out stays; 5: what comes late is not judged again; 6: when
- * a grant is given up, what waited for it is not looked at; 7: what was announced and dropped, and is
- * announced again, is new; 8: the heir does not know that it was dropped; 9: what is being
- * settled does not count when a grant is given; 10: what was done counts for the worker's next life, too;
- * 11: shardd does not compare generations; 12: nor does the lead; 13: the lead takes a push by an old
- * map; 14: what is held stays held when the map changes; 15: who is out is told that what was dropped was
- * applied. */
+/* FAULT: what is left out or done wrong.
+ *  1 a grant is never given up
+ *  2 it is given whatever was granted before
+ *  3 a commit does not wait for grants
+ *  4 the grant of one that is out stays
+ *  5 what comes late is not judged again
+ *  6 when a grant is given up, what waited for it is not looked at
+ *  7 what was announced and dropped, and is announced again, is new
+ *  8 the heir does not know that it was dropped
+ *  9 what is being settled does not count when a grant is given
+ * 10 what was done counts for the worker's next life, too
+ * 11 shardd does not compare generations
+ * 12 the lead does not compare generations
+ * 13 the lead takes a push by an old map
+ * 14 what is held stays held when the map changes
+ * 15 who is out is told that what was dropped was applied
+ */
 
 mtype = { announce, push, granted, applied, dropped, fenced, other_map };
 chan W[NW] = [1] of { mtype };             /* worker and lead: a request, or its answer */

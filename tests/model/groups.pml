@@ -66,14 +66,22 @@
 #ifndef FAULT
 #define FAULT 0
 #endif
-/* FAULT 1: a part holds a sum that is not whole; 2: the number of a sum is that of its group; 3: a sum
- * says how many of it are on the host that sums all; 4: what is held
- * gives way to a push that is repeated; 5: shardd settles those of a group that it can; 6: a group
- * is not given up when a member goes; 7: of a group the age of one member counts; 8: a push of a
- * group that was given up is judged alone; 9: a drop that is read late drops whatever is staged then;
- * 10: what another host sums is sent as it is, too, after a while; 11: the host that sums all does not
- * wait for the others; 12: what is here of a group that is given up is judged alone, too; 13: nobody
- * kills a fabricd that is stopped; 14: a part does not compare generations. */
+/* FAULT: what is left out or done wrong.
+ *  1 a part holds a sum that is not whole
+ *  2 the number of a sum is that of its group
+ *  3 a sum says how many of it are on the host that sums all
+ *  4 what is held gives way to a push that is repeated
+ *  5 shardd settles those of a group that it can
+ *  6 a group is not given up when a member goes
+ *  7 of a group the age of one member counts
+ *  8 a push of a group that was given up is judged alone
+ *  9 a drop that is read late drops whatever is staged then
+ * 10 what another host sums is sent as it is, too, after a while
+ * 11 the host that sums all does not wait for the others
+ * 12 what is here of a group that is given up is judged alone, too
+ * 13 nobody kills a fabricd that is stopped
+ * 14 a part does not compare generations
+ */
 
 #define WS 3
 mtype = { announce, push, granted, applied, dropped, fenced, hold, apply, drop };

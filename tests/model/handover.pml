@@ -7,7 +7,7 @@
  *
  *     spin -search -O2 handover.pml             no error, 0.6 million states
  *     spin -DLH=2 -search -O2 handover.pml      the lead twice
- *     spin -DFAULT=1 -search -O2 handover.pml   1 to 5: each must find one (tests/model/run)
+ *     spin -DFAULT=1 -search -O2 handover.pml   1 to 6: each must find one (tests/model/run)
  *
  * Checked: each unit is journalled once and applied once at both servers, in order, with the parts
  * of both workers staged; nobody waits for ever.  batch.pml is the life of a batch with crashes; here
@@ -22,12 +22,21 @@
 #ifndef PH
 #define PH 1
 #endif
+#ifndef ENDS
+#define ENDS 0 /* 1: no heir goes in vain: that may be as often as people ask for one */
+#endif
 #ifndef FAULT
 #define FAULT 0
 #endif
-/* FAULT 1: an heir does not say the settle again; 2: what the part has not answered is forgotten;
- * 3: an apply said twice is applied twice; 4: what is staged is not handed over; 5: the old one
- * serves while its heir loads. */
+/* FAULT: what is left out or done wrong.
+ *  1 an heir does not say the settle again
+ *  2 what the part has not answered is forgotten
+ *  3 an apply said twice is applied twice
+ *  4 what is staged is not handed over
+ *  5 the old one serves while its heir loads
+ *  6 with ENDS, an heir that goes is followed by another one, for ever
+ */
+#define MAY_GO (!ENDS || FAULT == 6)
 #define CONNECTIONS (LH + PH + 1)
 
 mtype = { push, stage, settle, apply, ok, again, closed };
@@ -137,7 +146,7 @@ inline lose(c, reading) {
 proctype LeadHeir() {
 	do
 	:: d_step { !lhand && llife < LH -> lhand = 1 }
-	:: d_step { lhand -> lhand = 0 }               /* it went: the old one goes on */
+	:: d_step { MAY_GO && lhand -> lhand = 0 }     /* it went: the old one goes on */
 	:: d_step { lhand && llife < LH -> lhand = 0; llife++;
 		lose(L[0], waiting[0]); lose(L[1], waiting[1]); waiting[0] = 0; waiting[1] = 0;
 		if :: up -> dead[cur] = 1; up = 0; cur++ :: else fi;
@@ -152,7 +161,7 @@ proctype PartHeir() {
 	do
 	:: d_step { !phand && plife < PH -> phand = 1;
 		h_pit = pit; h_stg[0] = stg[0]; h_stg[1] = stg[1] }
-	:: d_step { phand -> phand = 0 }
+	:: d_step { MAY_GO && phand -> phand = 0 }
 	:: atomic { phand && plife < PH -> phand = 0; plife++;
 		pit = h_pit; stg[0] = (FAULT == 4 -> 0 : h_stg[0]); stg[1] = h_stg[1];
 		lose(P[0], 0); lose(P[1], 0);

@@ -20,10 +20,15 @@
 #ifndef FAULT
 #define FAULT 0
 #endif
-/* FAULT 1: the lead settles before its standby holds; 2: shardd takes settles of an older term; 3: the
- * new lead does not have applied what is only held; 4: a worker repeats its push to the new lead,
- * without asking shardd for its rows; 5: a standby's copy lacks what is held; 6: a new lead begins where
- * its part is, not where shardd is; 7: a part takes a hold of the lead before (DEATHS=2). */
+/* FAULT: what is left out or done wrong.
+ *  1 the lead settles before its standby holds
+ *  2 shardd takes settles of an older term
+ *  3 the new lead does not have applied what is only held
+ *  4 a worker repeats its push to the new lead, without asking shardd for its rows
+ *  5 a standby's copy lacks what is held
+ *  6 a new lead begins where its part is, not where shardd is
+ *  7 a part takes a hold of the lead before (DEATHS=2)
+ */
 
 mtype = { stage, hold, apply, held };       /* held: apply what is held under this round */
 chan P = [3] of { mtype, byte, byte, byte }; /* lead to part 1: worker, name, round or units before */

@@ -22,11 +22,16 @@
 #ifndef FAULT
 #define FAULT 0
 #endif
-/* FAULT 1: an offer does not say for which owner; 2: an older word on the owner overrides a newer
- * one; 3: a segment is given away that was begun; 4: an offer for an owner who does not know yet
- * that it is one is not kept; 5: who had offered to the old owner does not offer to the new one;
- * 6: who opens late is not told; 7: what comes before the first host has told who owns what is not
- * kept; 8: only the new owner is told. */
+/* FAULT: what is left out or done wrong.
+ *  1 an offer does not say for which owner
+ *  2 an older word on the owner overrides a newer one
+ *  3 a segment is given away that was begun
+ *  4 an offer for an owner who does not know yet that it is one is not kept
+ *  5 who had offered to the old owner does not offer to the new one
+ *  6 who opens late is not told
+ *  7 what comes before the first host has told who owns what is not kept
+ *  8 only the new owner is told
+ */
 
 #define Q (4 + 2 * MOVES)
 mtype = { opened, plan, move, offer, want, share, sum };

@@ -935,7 +935,8 @@ proctype Supervisor() {
 		i = 0; idle() }
 	/* the end */
 	:: d_step { step == LOOKS && !intent && QUIET && SERVERS && done == ALL && cut == NONE &&
-		move == STILL && knows == 2 && known == wanted && second && !SPARE(1) && !SPARE(2) ->
+		move == STILL && knows == 2 && known == wanted && second && !SPARE(1) && !SPARE(2) &&
+		!finished ->
 		if
 		:: cut_queue != ALL -> cut = WANTED
 		:: else ->

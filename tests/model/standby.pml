@@ -36,15 +36,24 @@
 #ifndef FAULT
 #define FAULT 0
 #endif
-/* FAULT 1: a standby takes over without looking whether it is named; 2: the part answers before its
- * standby has; 3: a standby is in force before it has answered what came during the copy; 4: what is
- * staged is not in the copy; 5: an apply said twice is applied twice; 6: what waits for a standby
- * that is lost is answered before the name is removed; 7: the lead does not look at what a server
- * lacks that took over.  With BEHIND: 8: workers keep only what the part has not applied; 9: a hold
- * does not wait for a difference; 10: what a worker kept is lost, and the part does nothing; 11: or
- * nothing for what is only staged; 12: pulls do not wait for gradients; 13: nor does the next copy;
- * 14: a worker that keeps gradients may leave at once; 15: a unit whose gradients are here passes one
- * that lacks some; 16: what a part still needs that took over is forgotten with the next push. */
+/* FAULT: what is left out or done wrong.
+ *  1 a standby takes over without looking whether it is named
+ *  2 the part answers before its standby has
+ *  3 a standby is in force before it has answered what came during the copy
+ *  4 what is staged is not in the copy
+ *  5 an apply said twice is applied twice
+ *  6 what waits for a standby that is lost is answered before the name is removed
+ *  7 the lead does not look at what a server lacks that took over
+ *  8 with BEHIND, as those below: workers keep only what the part has not applied
+ *  9 a hold does not wait for a difference
+ * 10 what a worker kept is lost, and the part does nothing
+ * 11 it is lost, and the part does nothing for what is only staged
+ * 12 pulls do not wait for gradients
+ * 13 the next copy does not wait for them
+ * 14 a worker that keeps gradients may leave at once
+ * 15 a unit whose gradients are here passes one that lacks some
+ * 16 what a part still needs that took over is forgotten with the next push
+ */
 #ifndef BEHIND
 #define BEHIND 0 /* units */
 #endif

@@ -43,6 +43,9 @@
 #ifndef ACTS
 #define ACTS 0   /* 1: an action, at any time: trainer 0 is to take two batches at a time */
 #endif
+#ifndef ENDS
+#define ENDS 0   /* 1: the last checkpoint, once refused, is not asked for again before all are there */
+#endif
 #ifndef FAULT
 #define FAULT 0
 #endif
@@ -55,7 +58,7 @@
  *  6 trainers save what they have when they write, not what they had when they were told
  *  7 a cut does not ask whether all trainers are there
  *  8 the lead forgets that a trainer with trained rows went
- *  9 nor sees it when they were on their way to shardd
+ *  9 it does not see it when they were on their way to shardd
  * 10 after a rollback trainers have the checkpoint's parameters, the queue stays
  * 11 the queue goes back, trainers that live stay
  * 12 a trainer's death is a worker's: its rows come back, the others go on
@@ -67,6 +70,7 @@
  * 18 a cut takes those who have said early what they begin next for being at the barrier
  * 19 what was said early and is here when the push is answered with an action counts
  * 20 what was said early and comes after that answer counts
+ * 21 with ENDS, a checkpoint that was refused is asked for again at once, for ever
  */
 #define ALL ((1 << N) - 1)
 #define BIT(n) (1 << (n))
@@ -474,8 +478,8 @@ proctype Supervisor() {
 
 	:: d_step { ACTS && act == NOTHING && up && state[0] == ACTIVE && !finished -> act = ASKED }
 	:: d_step { up && step == LOOKS && cut == NONE && cuts < CUTS && !finished -> cut = WANTED; cuts++ }
-	:: d_step { up && step == LOOKS && cut == NONE && done == ALL && cut_queue != ALL && !finished ->
-		cut = WANTED }
+	:: d_step { up && step == LOOKS && cut == NONE && done == ALL && cut_queue != ALL && !finished &&
+		(!ENDS || FAULT == 21 || IS_WHOLE) -> cut = WANTED }
 	:: d_step { up && step == LOOKS && cut == NONE && cut_queue == ALL && done == ALL && !finished &&
 		state[0] == ENDED && state[1] == ENDED && IS_OF(0) && IS_OF(1) ->
 		finished = 1; assert(ALONE || p[0] + p[1] == ONCE(ALL)) }
