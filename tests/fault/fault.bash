@@ -7,7 +7,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../conversation.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/../files.bash"
 PATH=${PACELINE_BIN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build/bin}:$PATH
-failures=0 number=0 supervisor= run=
+failures=0 number=0 told_failures= supervisor= run=
 unset mode counts
 PIDS=()
 
@@ -49,7 +49,15 @@ check() { # WHAT COMMAND...
 	fi
 }
 
+# tried PROMISE WHAT TIMES [VIOLATIONS]: a record for tests/tried; unless given, a violation is each check that has failed
+# since the last record.
+tried() {
+	echo "tried tool=${0##*/} promise=$1 what=${2// /%20} times=$3 violations=${4-$((failures - ${told_failures:-0}))}"
+	told_failures=$failures
+}
+
 fault_end() {
+	[ "${told_failures:--}" = $failures ] || tried "${promise-exact}" checks $number
 	echo "1..$number"
 	exit $((failures > 0))
 }
