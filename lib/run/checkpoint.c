@@ -254,8 +254,11 @@ static void checkpoint_failed(struct supervisor *s, const struct record *r)
 	s->checkpoint.failed++;
 	s->checkpoint.retry_at = clock_mono() + CUT_RETRY_SECONDS;
 	s->checkpoint.at = clock_mono();
-	if (!r) /* a rollback, a hand-over, or the deadline: the phases deal with it */
+	if (!r) { /* a rollback, a hand-over, or the deadline: the phases deal with it */
+		if (s->phases.now == PHASE_FIRST_CUT || s->phases.now == PHASE_LAST_CUT)
+			limit_failures(s);
 		return;
+	}
 	sup_checkpoint_answer(s, 0);
 	if (log_is_worth(s->checkpoint.failures))
 		sup_note(s, "warning", "checkpoint %s failed: %s", s->checkpoint.making,
@@ -337,7 +340,8 @@ static void checkpoint_on_cut(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	/* The answer is late, or the lead has died, whether we know it yet or not. */
-	if (!r && s->phases.now < PHASE_STOPPING && !sup_turn_is(s, TURN_HAND_OVER))
+	if (!r && s->phases.now < PHASE_STOPPING && !sup_turn_is(s, TURN_HAND_OVER) &&
+	    log_is_worth(s->checkpoint.failures + 1))
 		sup_note(s, "warning", "checkpoint %s failed: the lead gave no answer",
 			 s->checkpoint.making);
 	if (!sup_answer_ok(r))
