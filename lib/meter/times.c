@@ -26,6 +26,13 @@ void tally_start(struct tally *t, uint64_t every, double seconds, double now)
 	*t = (struct tally){.every = every, .seconds = seconds, .since = now};
 }
 
+int tally_is_due(const struct tally *t, uint64_t more, double now)
+{
+	uint64_t total = t->total + more;
+	int early = total <= EARLY_MAX && (total & (total - 1)) == 0;
+	return early || t->count + more >= t->every || now - t->since >= t->seconds;
+}
+
 int tally_add(struct tally *t, const struct tally_batch *b, double now)
 {
 	t->total++;
@@ -35,8 +42,7 @@ int tally_add(struct tally *t, const struct tally_batch *b, double now)
 	t->sum.comm += b->comm;
 	t->sum.wait += b->wait;
 	t->sum.samples += b->samples;
-	int early = t->total <= EARLY_MAX && (t->total & (t->total - 1)) == 0;
-	return early || t->count >= t->every || now - t->since >= t->seconds;
+	return tally_is_due(t, 0, now);
 }
 
 uint64_t tally_take(struct tally *t, double now, struct tally_batch *mean)

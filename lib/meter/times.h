@@ -57,6 +57,8 @@ struct tally {
 
 /* every 1 or more. */
 void tally_start(struct tally *t, uint64_t every, double seconds, double now);
+/* Whether a report is due once so many more batches have been added. */
+int tally_is_due(const struct tally *t, uint64_t more, double now);
 /* Whether a report is due with this batch, which ended now. */
 int tally_add(struct tally *t, const struct tally_batch *b, double now);
 /* The mean of what was added since the last call, samples rounded; returns how many batches that

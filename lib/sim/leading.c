@@ -272,7 +272,7 @@ static void leading_fetch(struct sim *s)
 		sim_fetch(n, SIM_LINES_ANSWER);
 	for (size_t i = 2; i > 0; i--) {
 		n = leading_ahead(s, i * LEADING_AHEAD);
-		if (!n || n->tally.count + 1 < n->tally.every)
+		if (!n || !tally_is_due(&n->tally, 1, s->now + s->cost.message))
 			continue;
 		__builtin_prefetch(n->id);
 		monitor_fetch(s->monitor, (size_t)(n - s->node), i == 1);
