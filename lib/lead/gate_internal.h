@@ -19,11 +19,13 @@ enum refused { REFUSED_NOT, REFUSED_BY_SHARDD, REFUSED_BY_SERVER, REFUSED_KINDS 
 /* OVER: it was given, and has not come in time. */
 enum grant { GRANT_NONE, GRANT_ASKED, GRANT_GIVEN, GRANT_OVER, GRANTS };
 
+#define PUSH_FEW 2 /* mostly a push has so many ranges, or fewer: pieces end where batches don't */
+
 /* A push from its arrival to its answer: in g->held, then in g->sent, both in order of arrival.
  * Before that it may be in g->announced; once dropped there, it is held, as one that came late. */
 struct push {
-	/* In lines of the cache: what walks over all pushes look at; what else a settle and an answer touch; the rest
-	 * of a push that was not announced. */
+	/* In lines of the cache: what walks over all pushes look at; what else a settle touches; and what an answer
+	 * does. */
 	struct push *next;
 	struct push *ahead; /* some pushes behind in the same unit, if not NULL: only to be fetched, it may be gone */
 	struct worker *worker;
@@ -38,18 +40,19 @@ struct push {
 	enum refused refused;
 
 	union { /* push_ranges() */
-		struct gate_range one;
-		struct gate_range *many; /* if `ranges` is above 1 */
+		struct gate_range few[PUSH_FEW];
+		struct gate_range *many; /* if `ranges` is above that */
 	} range;
 	uint64_t generation, sequence;
-	enum grant grant;
-	int stale; /* it is late, and its age is the reason */
-	uint64_t tokens;
-	uint64_t token[GATE_TOKENS_MAX];
+
 	uint64_t iteration, pulled;
 	uint64_t size;
 	double scale;
 	uint64_t skipped;
+	enum grant grant;
+	int stale; /* it is late, and its age is the reason */
+	uint64_t tokens;
+	uint64_t token[GATE_TOKENS_MAX];
 
 	/* What follows is only of gates with announcements: elsewhere it is not even set to 0. */
 	int is_kept; /* by send_held(), for now */
@@ -68,7 +71,7 @@ struct push {
 };
 
 /* p will soon be touched; NULL is fine. */
-enum { PUSH_LINES_WALK = 1, PUSH_LINES_ANSWER = 2 };
+enum { PUSH_LINES_WALK = 1, PUSH_LINES_SETTLE, PUSH_LINES_ANSWER };
 static inline void push_fetch(const struct push *p, size_t lines)
 {
 	for (size_t i = 0; i < lines; i++)
@@ -77,7 +80,7 @@ static inline void push_fetch(const struct push *p, size_t lines)
 
 static inline const struct gate_range *push_ranges(const struct push *p)
 {
-	return p->ranges > 1 ? p->range.many : &p->range.one;
+	return p->ranges > PUSH_FEW ? p->range.many : p->range.few;
 }
 
 struct pushes {

@@ -14,8 +14,8 @@ struct push *push_new(struct gate *g, size_t ranges)
 
 	if (!p)
 		return NULL;
-	memset(p, 0, g->options.announces ? sizeof *p : offsetof(struct push, is_kept));
-	if (ranges > 1 && !(p->range.many = malloc(ranges * sizeof *p->range.many))) {
+	memset(p, 0, g->options.announces ? sizeof *p : offsetof(struct push, token));
+	if (ranges > PUSH_FEW && !(p->range.many = malloc(ranges * sizeof *p->range.many))) {
 		push_free(g, p);
 		return NULL;
 	}
@@ -27,7 +27,7 @@ void push_free(struct gate *g, struct push *p)
 {
 	if (!p)
 		return;
-	if (p->ranges > 1)
+	if (p->ranges > PUSH_FEW)
 		free(p->range.many);
 	if (g->options.announces)
 		free(p->part);
@@ -129,7 +129,7 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 		return NULL;
 	}
 	if (push->ranges)
-		memcpy(p->ranges > 1 ? p->range.many : &p->range.one, push->range,
+		memcpy(p->ranges > PUSH_FEW ? p->range.many : p->range.few, push->range,
 		       push->ranges * sizeof *push->range);
 	p->worker = w;
 	p->seat = (uint32_t)w->seat;

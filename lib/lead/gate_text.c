@@ -277,19 +277,20 @@ static int load_ranges(struct load *l, struct error *err)
 	if (record_text(&l->record, "list", &text, err) != 0 ||
 	    gate_ranges_parse(text, range, &n, err) != 0)
 		return -1;
-	more = malloc((p->ranges + n) * sizeof *more);
+	more = malloc((p->ranges + n) * sizeof *more + 1);
 	if (!more)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	memcpy(more, push_ranges(p), p->ranges * sizeof *more);
 	memcpy(more + p->ranges, range, n * sizeof *more);
-	if (p->ranges > 1)
+	if (p->ranges > PUSH_FEW)
 		free(p->range.many);
 	p->ranges += (uint32_t)n;
-	p->range.many = more;
-	if (p->ranges == 1) {
-		p->range.one = *more;
-		free(more);
+	if (p->ranges > PUSH_FEW) {
+		p->range.many = more;
+		return 0;
 	}
+	memcpy(p->range.few, more, p->ranges * sizeof *more);
+	free(more);
 	return 0;
 }
 

@@ -281,7 +281,7 @@ static size_t next_settle(struct gate *g)
 
 	g->asked = 0;
 	for (p = g->unsettled; p; p = p->next) {
-		push_fetch(p->ahead, PUSH_LINES_ANSWER);
+		push_fetch(p->ahead, PUSH_LINES_SETTLE);
 		if (lines && lines + p->ranges > most)
 			break;
 		lines += p->ranges;

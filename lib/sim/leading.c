@@ -275,6 +275,7 @@ static void leading_fetch(struct sim *s)
 		if (!n || !tally_is_due(&n->tally, 1, s->now + s->cost.message))
 			continue;
 		__builtin_prefetch(n->id);
+		sim_fetch(n, SIM_LINES_REPORT);
 		monitor_fetch(s->monitor, (size_t)(n - s->node), i == 1);
 	}
 }

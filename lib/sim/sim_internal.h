@@ -179,7 +179,7 @@ enum sim_state {
 
 /* A hundred thousand of them don't fit a cache: what each batch touches stands first, in lines of 64 bytes, by when
  * it is touched, and is fetched ahead by these lines (sim_fetch()). */
-enum { SIM_LINES_ANSWER = 1 | 2 | 32 | 64, SIM_LINES_PUSH = 1 | 2 | 4 | 8 | 16, SIM_LINES_NEXT = 1 | 2 | 8 | 16 };
+enum { SIM_LINES_ANSWER = 1 | 2 | 32 | 64, SIM_LINES_REPORT = 16, SIM_LINES_PUSH = 1 | 2 | 4 | 8 | 16, SIM_LINES_NEXT = 1 | 2 | 8 | 16 };
 struct sim_node {
 	/* at each event */
 	_Alignas(64) enum sim_state state;
