@@ -226,6 +226,25 @@ load helper
 	exact "$(summary second.out | field checkpoint)" 2000 5
 }
 
+@test "of a node that is started again and again the last records are kept" {
+	job EPOCHS=1000
+	slow 400
+	begin first
+	wait_for 'came_to 100'
+	for _ in {1..11}; do trainctl kill-restart w0 --force --run-dir run; done
+	[ "$(ls run/state/nodes | grep '^w0\.[0-9]' | sort -t . -k 2n | tr '\n' ' ')" = \
+		"w0.4 w0.5 w0.6 w0.7 w0.8 w0.9 w0.10 w0.11 " ]
+	# The next supervisor counts on from there.
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	begin second
+	wait_for running
+	trainctl kill-restart w0 --force --run-dir run
+	[ -e run/state/nodes/w0.12 ]
+	[ ! -e run/state/nodes/w0.4 ]
+	trainctl stop --run-dir run
+}
+
 @test "a node whose parent is killed goes on, and its end is noticed" {
 	job MODEL=audit EPOCHS=5
 	slow 400

@@ -755,6 +755,20 @@ grown() {
 	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=2 "* ]]
 }
 
+@test "a log that was moved away begins again" {
+	job EPOCHS=20
+	slow 1000
+	begin first
+	wait_for 'came_to 100'
+	mv run/state/job.log run/state/job.log.1
+	wait_for 'grep -qs "^series " run/state/job.log'
+	rm drag/*
+	wait $SUPERVISOR
+	head -n 1 run/state/job.log | grep -q '^begin job=tiny .* goes-on=1 at='
+	run -0 trainctl report --run-dir run
+	[[ $(tail -n 1 <<<"$output") == *" job=tiny state=done runs=1 "* ]]
+}
+
 @test "what the monitor took is kept; its log begins again when it has grown large or was moved" {
 	job EPOCHS=1000
 	slow 2000

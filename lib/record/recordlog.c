@@ -129,12 +129,15 @@ int recordlog_turn(struct recordlog *log, struct error *err)
 	char older[PATH_MAX];
 	struct stat st, named;
 	int result = 0;
-	if (log->fd < 0 || fstat(log->fd, &st) != 0 || st.st_size < RECORDLOG_BYTES_MAX)
+	if (log->fd < 0 || fstat(log->fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return 0;
+	int is_gone = stat(log->path, &named) != 0
+			      ? errno == ENOENT
+			      : named.st_ino != st.st_ino || named.st_dev != st.st_dev;
+	if (!is_gone && st.st_size < RECORDLOG_BYTES_MAX)
 		return 0;
 	snprintf(older, sizeof older, "%s.1", log->path);
-	/* Unless somebody has moved it already, or another owner. */
-	if (stat(log->path, &named) == 0 && named.st_ino == st.st_ino &&
-	    named.st_dev == st.st_dev && rename(log->path, older) != 0)
+	if (!is_gone && rename(log->path, older) != 0)
 		result = error_errno(err, ERROR_IO, older, "rename");
 	if (result == 0)
 		result = recordlog_reopen(log, err) == 0 ? 1 : -1;

@@ -38,8 +38,9 @@ void recordlog_close(struct recordlog *log);
 void recordlog_add(struct recordlog *log, const char *line, size_t len);
 /* -1 only for the first of several failures in a row, so that the owner reports it once. */
 int recordlog_flush(struct recordlog *log, struct error *err);
-/* A file of 64 MiB becomes PATH.1, in place of the one before. 1: a new one has begun. -1: the old
- * one goes on growing; only for the first of several failures in a row. */
+/* A file of 64 MiB becomes PATH.1, in place of the one before; one that somebody has moved away or
+ * removed (logrotate(8)) is left. 1: a new one has begun. -1: the old one goes on growing; only for
+ * the first of several failures in a row. */
 int recordlog_turn(struct recordlog *log, struct error *err);
 
 #endif

@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#define RECORDS_KEPT 8 /* of a node, with that of its last process */
+
 static void record_path(const struct sup_node *n, uint64_t life, char *out)
 {
 	char name[128];
@@ -162,6 +164,18 @@ void sup_process_release(struct sup_process *p)
 
 /* ---- launching, adopting ---- */
 
+/* A node may be started thousands of times. The last records tell what happened to it. */
+static void drop_old_record(const struct sup_node *n)
+{
+	char path[DIRS_PATH_MAX];
+	struct node_record r;
+	if (n->lives <= RECORDS_KEPT)
+		return;
+	record_path(n, n->lives - 1 - RECORDS_KEPT, path);
+	if (node_record_read(path, &r, NULL) == 0 && !node_record_running(&r))
+		unlink(path);
+}
+
 /* The lock that a new process takes: 0 or 1; -1: err. */
 static int choose_lock(const struct sup_node *n, int take_over, struct error *err)
 {
@@ -213,6 +227,7 @@ int sup_process_launch(struct sup_process *p, size_t at, int take_over, struct e
 		return -1;
 	p->runs = 1;
 	p->life = sup_node_next_life(n);
+	drop_old_record(n);
 	p->parent = parent;
 	p->pid = 0;
 	p->found = p->orphan = p->doomed = p->forced = 0;

@@ -188,6 +188,12 @@ static void test_a_full_one_is_moved(void **state)
 	assert_int_equal(recordlog_turn(&log, &err), 1);
 	a_line(&log, "next n=1\n");
 	assert_file("other n=1\nnext n=1\n");
+	/* Nor does it matter then how long it is. */
+	assert_int_equal(rename(path, older), 0);
+	assert_int_equal(recordlog_turn(&log, &err), 1);
+	assert_int_equal(recordlog_turn(&log, &err), 0);
+	a_line(&log, "next n=2\n");
+	assert_file("next n=2\n");
 	/* What can't be moved goes on, and that is said once, until it can. */
 	assert_int_equal(unlink(older), 0);
 	assert_int_equal(mkdir(older, 0700), 0);
