@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define RECORDS_KEPT 8 /* of a node, with that of its last process */
+#define RECORDS_KEPT 4 /* of a node, with that of its last process */
 
 static void record_path(const struct sup_node *n, uint64_t life, char *out)
 {
