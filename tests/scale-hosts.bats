@@ -286,3 +286,18 @@ meanwhile() {
 	further
 	to_end
 }
+
+@test "a server of another host hands over when the checkpoint that it went back to is gone; exact" {
+	local cut
+	far_file 400 SERVERS=2 EPOCHS=15 CHECKPOINT=0.3,keep:1
+	go first
+	wait_for 'in_status "^job .* state=running .* checkpoint=[^ ]*/checkpoints/"'
+	crawl
+	on h1 pkill -9 -x ps-server || on h2 pkill -9 -x ps-server
+	wait_for '[ "$(logged "^rollback ")" -gt 0 ] && in_status "^job .* state=running .* checkpoint=([^ ]*)"'
+	cut=$STATE/checkpoints/$(basename "${BASH_REMATCH[1]}")
+	wait_for '[ ! -e "$cut" ] && [ "$(logged "^pruned ")" -gt 2 ]'
+	on h0 trainctl kill-restart ps0 --force --run-dir /tmp/run
+	on h0 trainctl kill-restart ps1 --force --run-dir /tmp/run
+	to_end
+}

@@ -738,8 +738,8 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 	} else if (n->role->goes_back) {
 		role_make_dir(f, n, "checkpoints");
 		role_bring_file(f, n, "layout");
-		/* A standby has it from its server, which runs. */
-		if (cut_to_restore(s) && !n->joining && !(n->restart.stands && n->now.runs) &&
+		/* A standby and who takes over have it from the server, which runs. */
+		if (cut_to_restore(s) && !n->joining && !n->now.runs &&
 		    (n->role != &role_replica || (s->recover.together && !job_kind(s->job)->sums)))
 			bring_cut(f, cut_to_restore(s));
 	}
