@@ -16,6 +16,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
+#define POOL_AHEAD 192 /* so many bytes of the next object are fetched */
 #define CHUNK_FIRST 4096
 #define CHUNK_HUGE (2u << 20) /* a huge page; chunks don't grow beyond it */
 
@@ -97,7 +98,8 @@ void *pool_take(struct pool *p)
 	struct pool_link *object = p->spare;
 	p->spare = object->next;
 	p->spares--;
-	__builtin_prefetch(p->spare, 1); /* it says which one comes behind it */
+	for (size_t i = 0; i < POOL_AHEAD && i < p->bytes; i += POOL_LINE) /* its first line says which one comes next */
+		__builtin_prefetch((const char *)p->spare + i, 1);
 	ASAN_UNPOISON_MEMORY_REGION(object, pool_step(p));
 	return object;
 }

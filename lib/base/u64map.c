@@ -1,5 +1,7 @@
 #include "base/u64map.h"
 
+#include "base/pool.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -17,7 +19,7 @@ int u64map_reserve(struct u64map *t, size_t count)
 	size_t room = t->room ? t->room : 64;
 	while (count > room - room / 4)
 		room *= 2;
-	struct u64map larger = {.slot = calloc(room, sizeof *larger.slot), .room = room};
+	struct u64map larger = {.slot = pool_array(room * sizeof *larger.slot), .room = room};
 	if (!larger.slot)
 		return -1;
 	for (size_t i = 0; i < t->room; i++)
