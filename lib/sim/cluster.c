@@ -474,7 +474,8 @@ int cluster_ready(struct sim *s, struct error *err)
 void cluster_free(struct sim *s)
 {
 	for (size_t i = 0; i < s->places && s->node; i++) {
-		free(s->node[i].held);
+		if (s->node[i].held != s->node[i].few)
+			free(s->node[i].held);
 		free(s->node[i].announced);
 		predictor_free(s->node[i].speed);
 	}

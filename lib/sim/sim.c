@@ -150,7 +150,6 @@ static void sim_fetch_ahead(struct sim *s)
 	e = events_ahead(&s->events, 8);
 	if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK) {
 		const struct sim_node *n = &s->node[e->node];
-		__builtin_prefetch(n->held, 1);
 		if (e->kind == EVENT_PUSHED)
 			gate_fetch(s->gate, n->seat);
 		else if (e->kind == EVENT_NEXT && n->rows_held * 2 <= n->actions.size * s->job.ahead)

@@ -179,7 +179,12 @@ enum sim_state {
 
 /* A hundred thousand of them don't fit a cache: what each batch touches stands first, in lines of 64 bytes, by when
  * it is touched, and is fetched ahead by these lines (sim_fetch()). */
-enum { SIM_LINES_ANSWER = 1 | 2 | 32 | 64, SIM_LINES_REPORT = 16, SIM_LINES_PUSH = 1 | 2 | 4 | 8 | 16, SIM_LINES_NEXT = 1 | 2 | 8 | 16 };
+enum {
+	SIM_LINES_ANSWER = 1 | 2 | 64 | 128,
+	SIM_LINES_REPORT = 32,
+	SIM_LINES_PUSH = 1 | 2 | 4 | 8 | 16 | 32,
+	SIM_LINES_NEXT = 1 | 2 | 8 | 16 | 32
+};
 struct sim_node {
 	/* at each event */
 	_Alignas(64) enum sim_state state;
@@ -203,16 +208,18 @@ struct sim_node {
 	uint64_t pulled; /* units in the parameters that it computes with, where the delay has a bound */
 	const struct sim_drag *drag; /* the first of its own */
 	/* with its push, and its next batch */
-	struct sim_piece *held;
+	struct sim_piece few[2];
+	struct sim_piece *held; /* `few`, or, when these were not enough, memory */
+	uint64_t rows_held;
+
 	size_t helds, held_room;
 	struct sim_piece coming; /* what shardd has answered; length 0: there are no rows now */
-	uint64_t rows_held;
 	double pace; /* its computing takes so many times as long as with its first cores */
-
 	/* where its drag comes from */
 	double turn_delay;
 	uint32_t turn;            /* 0: none */
 	uint32_t turn_slot;       /* this slot has said turn_delay in this turn, see struct sim */
+
 	uint32_t slot, life_slot; /* of the schedule + 1; 0: none */
 	uint32_t slot_life;       /* of life_slot */
 	uint32_t drags, drag_at;  /* so many of its own */
@@ -402,7 +409,7 @@ int control_carry(struct sim *s, const struct decision *d, struct error *err);
 /* These of its lines will soon be touched. */
 static inline void sim_fetch(const struct sim_node *n, unsigned lines)
 {
-	for (size_t i = 0; i < 7; i++)
+	for (size_t i = 0; i < 8; i++)
 		if (lines >> i & 1)
 			__builtin_prefetch((const char *)n + 64 * i, 1);
 }

@@ -1,8 +1,6 @@
 /* Workers: the life of trainer.h (lib/work), with planned times in place of processes. */
 #include "sim/sim_internal.h"
 
-#include "base/grow.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,13 +46,30 @@ static void ask_rows(struct sim *s, struct sim_node *n, uint64_t max)
 		n->coming = (struct sim_piece){c.piece.id, c.piece.begin + c.piece.skip, c.piece.take};
 }
 
+/* -1: no memory. */
+static int worker_grow_hand(struct sim_node *n)
+{
+	int is_first = n->held_room == 0;
+	size_t room = is_first ? sizeof n->few / sizeof *n->few : 2 * n->held_room;
+	struct sim_piece *held = is_first ? n->few : malloc(room * sizeof *held);
+	if (!held)
+		return -1;
+	if (!is_first)
+		memcpy(held, n->held, n->helds * sizeof *held);
+	if (n->held != n->few)
+		free(n->held);
+	n->held = held;
+	n->held_room = room;
+	return 0;
+}
+
 /* Returns whether there were any. */
 static int take_rows(struct sim *s, struct sim_node *n)
 {
 	n->has_asked = 0;
 	if (n->coming.length == 0)
 		return 0;
-	if (GROW(n->held, n->held_room, n->helds + 1) != 0) {
+	if (n->helds == n->held_room && worker_grow_hand(n) != 0) {
 		sim_fail_memory(s);
 		return 0;
 	}
