@@ -94,7 +94,7 @@ enum compute_state { COMPUTE_NONE, COMPUTE_NOW, COMPUTE_DONE };
 enum worker_state { WORKER_OUT, WORKER_JOINING, WORKER_ACTIVE, WORKER_ENDED, WORKER_STATES };
 
 /* What each push touches stands first, in few lines of the cache: a simulation has a hundred thousand
- * of them. An arrival touches the lines up to `id`, an answer those up to `speed`. */
+ * of them. An arrival touches the lines up to `answered`, and that of `speed`, an answer those up to `speed`. */
 struct worker {
 	enum worker_state state;
 	int done, done_dropped;
@@ -116,7 +116,7 @@ struct worker {
 	uint64_t acts_seen;
 
 	int64_t answered; /* its last push */
-	double scale;     /* adjust-lr */
+	int64_t away; /* how long after that it announced the next one */
 	uint64_t size; /* given to the member by `balance`, and told with `size_told`; 0: none */
 	uint64_t pushes, samples; /* see struct gate_member */
 	uint64_t owes_saved; /* iteration + 1 of a cut that is a checkpoint now, as its next answer must
@@ -128,11 +128,11 @@ struct worker {
 	/* of its last push, see struct balance_member; kept after it leaves, as it may come back */
 	double speed, time, mem;
 	uint64_t count, most;
+	double scale; /* adjust-lr */
 	size_t seat; /* gate_seat() */
 	char id[OPTION_ID_MAX];
 	UT_hash_handle hh;
 	uint64_t join_token, end_token; /* 0: none waits */
-	int64_t away; /* how long after its last push was answered it announced the next one */
 	size_t host; /* of its last push that was announced; 0: none for sums */
 	double pace; /* ns a byte, of its last push that was announced; 0: not known */
 	struct delays delays;

@@ -103,8 +103,11 @@ void worker_fetch(const struct worker *w, size_t bytes)
 
 void gate_fetch(const struct gate *g, size_t seat)
 {
-	if (seat && seat <= HASH_COUNT(g->workers))
-		worker_fetch(g->seat[seat - 1], offsetof(struct worker, id));
+	if (!seat || seat > HASH_COUNT(g->workers))
+		return;
+	const struct worker *w = g->seat[seat - 1];
+	worker_fetch(w, offsetof(struct worker, answered));
+	__builtin_prefetch(&w->speed, 1);
 }
 
 size_t gate_seat(const struct gate *g, const char *worker)
