@@ -17,9 +17,15 @@
  * A request and what the lead makes of it is one step here, the answer another one.  What may be on
  * its way while somebody dies: answers of the lead, its orders, a settle, a state.  Deadlines: a
  * settle's hold may end at any time (LATE); a job is given up only once no host is cut off (CUT_OFF:
- * it is always back in time) and all agents have done what they can do without their trainers.  Not
- * in it: checkpoints, rollbacks, parts of a gradient that come early, gradients that can't be summed,
- * who gives if several can, a host that is cut off for longer than the lead waits.
+ * it is back in time, or with AWAY it is not, and comes back with what it had) and all agents have
+ * done what they can do without their trainers.  Not in it: parts of a gradient that come early,
+ * gradients that can't be summed, who gives if several can.
+ *
+ * With SAVES there are checkpoints: the newest one on the disk, what one rank of each host holds of
+ * it in memory, and the one that is being made.  A job that is given up then goes back to it, in one
+ * step (batch.pml has the steps of a rollback), and ends with one that has all rows.  Checked as
+ * well: a checkpoint has the rows that its queue says are done, and so has whoever begins with it,
+ * from the disk or from memory; nobody asks for one that was pruned.
  */
 #ifndef N
 #define N 2      /* rows */
@@ -39,6 +45,9 @@
 #ifndef LEAVES
 #define LEAVES 0 /* ranks that may leave, as bits */
 #endif
+#ifndef SAVES
+#define SAVES 0  /* checkpoints at any time, besides the last one */
+#endif
 /* CRASH, a sum: each once, at any step. */
 #define RANK_0 1
 #define RANK_1 2
@@ -51,6 +60,8 @@
 #define REPLICA_1 256
 #define FABRIC 512
 #define CUT_OFF 1024   /* host 1, for a while */
+#define AWAY 2048      /* the job goes back without it */
+#define AGAIN 4096     /* after the first rollback each once more */
 #ifndef CRASH
 #define CRASH 0
 #endif
@@ -84,6 +95,12 @@
  * 24 a new lead asks the ranks what was committed last                  gate_term()
  * 25 who is in the middle of a batch is waited for to give              agent_sums_give()
  * 26 who was put out may end                                           gate_end()
+ * 27 with SAVES, who starts late asks for the checkpoint that all went back to, and it was
+ *    pruned                                                            saved_to_restore()
+ * 28 with SAVES, what is in memory is loaded whichever checkpoint it is of    find_held()
+ * 29 with SAVES, the answers to pushes do not wait until shardd has saved     states_keeps()
+ * 30 with SAVES, who was to save may go, and the checkpoint is complete   lead_trainers_look()
+ * 31 a state of before a rollback counts                               agent_sums_is_whole()
  */
 #define ALL ((1 << N) - 1)
 #define BIT(n) (1 << (n))
@@ -104,7 +121,7 @@ byte lives[R];
 
 /* ---- shardd ---- */
 byte hand[R], force[R], newest[R], done, committed, note, note_any, term = 1;
-byte number, refusals, was[16], origin;
+byte number, refusals, was[16], origin, incarnation;
 #if R == 2
 #define TODO (ALL & ~(done | hand[0] | hand[1]))
 #else
@@ -186,6 +203,21 @@ bool up_to[R];        /* the connection to the lead is up */
 byte answer[R], answer_at[R], answer_any[R], answer_round[R];
 hidden byte i, j, k, f, x, b, c;
 
+/* ---- checkpoints ---- */
+#define WANTED 1
+#define SAVING 2       /* shardd is asked; answers to pushes wait (kept) */
+#define SAVED 3
+#define WRITING 4      /* ranks are told */
+byte save, saves, kept, n_at, n_of, n_queue, who, saver;
+bool n_is;             /* it is on the disk, and lacks its MANIFEST */
+byte d_at, d_of, d_queue; /* the newest one; d_at 0: there is none */
+byte back;             /* 1: all have gone back to this one; 2: to one that was pruned since */
+byte m_at[2], m_of[2]; /* on each host, in memory */
+/* Of each rank: it is to save for this iteration, + 1 (on_disk: to the disk, too); what it has saved, and
+ * has not told yet; what of that it may hold in memory: when it hears that it is a checkpoint. */
+byte to_save[R], w_at[R], w_of[R], inc[R];
+bool on_disk[R], tells[R], holds[R];
+
 /* ==== the lead's rules ==== */
 #define WAITS(r) (ls[r] == JOINING && token[r] && rs[H(r)] == IN)
 #define HAS_STEP(r) (FAULT != 8 && last && lv[r] + 1 == applied)
@@ -206,10 +238,29 @@ hidden byte i, j, k, f, x, b, c;
 #define HOLDS (FAULT != 3 && !unheld && (give_attempt || ANY(IS_DUE)))
 #define HOSTS_IN ((rs[0] == IN) | ((rs[1] == IN) << 1))
 
+/* An answer that was kept. */
+inline pushed_is(r) {
+	kept = kept & ~BIT(r);
+	if
+	:: a[r] == PUSHED && up_to[r] && gen[r] == lg[r] && answer[r] == no_answer ->
+		answer[r] = pushed_; answer_at[r] = applied; answer_any[r] = last_any
+	:: else
+	fi
+}
 inline out(r) {
 	if
 	:: lg[r] == gen[r] && up_to[r] && (((pushed & BIT(r)) && !(settling && (ask_list & BIT(r)))) ||
 		(token[r] && ls[r] != OUT)) -> answer[r] = fenced_
+	:: else
+	fi;
+	if :: SAVES && (kept & BIT(r)) -> pushed_is(r) :: else fi;
+	if
+	:: SAVES && (who & BIT(r)) -> who = who & ~BIT(r); look = 1;
+		if
+		:: saver != r + 1
+		:: saver == r + 1 && FAULT == 30 -> n_is = 1
+		:: else -> n_is = 0; saver = NO
+		fi
 	:: else
 	fi;
 	ls[r] = OUT; due[r] = 0; token[r] = 0; lv[r] = NO;
@@ -339,7 +390,11 @@ inline commit() {
 			pushed = pushed & ~BIT(j); lrow[j] = 0;
 			if
 			:: a[j] == PUSHED && up_to[j] && gen[j] == ask_gen[j] ->
-				answer[j] = pushed_; answer_at[j] = applied; b = b | BIT(j)
+				if
+				:: SAVES && save == WANTED && ls[j] == ACTIVE && lg[j] == gen[j] &&
+				   FAULT != 29 -> kept = kept | BIT(j)
+				:: else -> answer[j] = pushed_; answer_at[j] = applied; b = b | BIT(j)
+				fi
 			:: else
 			fi
 		:: else
@@ -364,8 +419,60 @@ inline replica_out(h) {
 	k = 0; look = 1
 }
 
+#define MAY_SAVE(r) ((kept & BIT(r)) || (ls[r] == ENDED && lv[r] == applied) || \
+	(FAULT == 29 && ls[r] == ACTIVE))
+inline may_cut() {
+	if
+	:: SAVES && save == WANTED && applied && ANY(MAY_SAVE) -> save = SAVING
+	:: SAVES && save == WANTED && !(applied && ANY(MAY_SAVE)) && !ANY(IS_ACTIVE) && !ANY(IS_JOINING) &&
+	   !ANY(IS_UNAWARE) -> save = 0
+	:: else
+	fi
+}
+/* One saves; one on each other host only holds its state in memory. */
+inline tell_save(r, disk) {
+	who = who | BIT(r);
+	if :: a[r] >= MEMBER && up_to[r] && lg[r] == gen[r] -> to_save[r] = n_at + 1; on_disk[r] = disk :: else fi;
+	if :: ls[r] == ENDED -> token[r] = 0 :: else fi
+}
+inline no_cut() {
+	save = 0; saver = 0; who = 0; n_at = 0; n_of = 0; n_queue = 0; n_is = 0
+}
+
 proctype Lead() {
 end:	do
+	:: d_step { SAVES && GO && up && save == SAVED ->
+		save = WRITING; n_at = applied; f = NO;
+		for (j : 0 .. R - 1) { if :: f == NO && MAY_SAVE(j) -> f = j; tell_save(j, 1) :: else fi }
+		for (j : 0 .. R - 1) {
+			if :: f != NO && H(j) != H(f) && (kept & BIT(j)) -> tell_save(j, 0) :: else fi }
+		saver = (f == NO -> NO : f + 1);
+		for (j : 0 .. R - 1) {
+			if
+			:: kept & BIT(j) ->
+				pushed_is(j);
+				if :: ls[j] == ACTIVE -> tell(j) :: else fi
+			:: else
+			fi
+		}
+		f = 0; j = 0; look = 1 }
+	:: d_step { SAVES && GO && up && save == WRITING && !who ->
+		if
+		:: n_is ->
+			assert(n_of == (n_queue | (origin << 4)));
+			d_at = n_at; d_of = n_of; d_queue = n_queue;
+			back = (back -> 2 : 0)
+		:: else
+		fi;
+		for (j : 0 .. R - 1) {
+			if
+			:: w_at[j] && !tells[j] && !to_save[j] ->
+				holds[j] = n_is && w_at[j] == n_at;
+				if :: !holds[j] -> w_at[j] = 0; w_of[j] = 0 :: else fi
+			:: else
+			fi
+		}
+		j = 0; no_cut(); look = 1 }
 	:: d_step { look && up && !finished ->
 		look = 0;
 		if
@@ -374,8 +481,10 @@ end:	do
 			place(0); place(1);
 			let_in();
 			keep_sum();
+			may_cut();
 			if
-			:: open && !HOLDS && (pushed & listed) == listed && ALL_SUMMED && ask == NOTHING ->
+			:: save == SAVING || save == SAVED -> skip
+			:: (save != SAVING && save != SAVED) && open && !HOLDS && (pushed & listed) == listed && ALL_SUMMED && ask == NOTHING ->
 				settling = 1; ask = ASKED; ask_term = lead_term; ask_round = round;
 				ask_list = listed;
 				for (j : 0 .. R - 1) {
@@ -433,6 +542,7 @@ end:	do
 }
 proctype Shardd() {
 end:	do
+	:: d_step { SAVES && GO && up && save == SAVING -> n_queue = done; save = SAVED }
 	:: d_step { ask == ASKED && GO ->
 		if
 		:: ask_term != term && FAULT != 16 -> unask(); look = up
@@ -619,7 +729,8 @@ inline let_go(h) {
 	b = 0; k = 0
 }
 inline lose(r) {
-	a[r] = LOST; heard(r); step[r] = 0; step_any[r] = 0; row[r] = 0; up_to[r] = 0; gives[r] = 0
+	a[r] = LOST; heard(r); step[r] = 0; step_any[r] = 0; row[r] = 0; up_to[r] = 0; gives[r] = 0;
+	to_save[r] = 0; on_disk[r] = 0; w_at[r] = 0; w_of[r] = 0; tells[r] = 0; holds[r] = 0
 }
 /* The sum is handed to the trainer. */
 inline sum_is(r) { vain[r] = 0; reads[r] = f; reads_round[r] = s_round[f - 1]; ver[r]++; t[r] = STEPS; f = 0 }
@@ -634,6 +745,7 @@ inline nothing_came(r) { vain[r]++; assert(vain[r] < 4); if :: FAULT != 23 -> wh
 /* It has what was committed last, or can make it; or it loads that. */
 #define FIT(r) (t[r] < DEAD && gen[r] > fenced[r] && ((whole[r] && (ver[r] == committed || (ver[r] + 1 == committed && t[r] == SUM && FINDS(r)))) || \
 	(t[r] == LOADS && ver[r] == committed)))
+#define FIT_HERE(r) (FIT(r) && REACH(H(r)))
 proctype Rank(byte r) {
 end:	do
 	/* ---- the trainer ---- */
@@ -654,7 +766,9 @@ end:	do
 	/* ---- coming ---- */
 	:: d_step { MINE(r) && a[r] == LOST && up && REACH(H(r)) ->
 		newest[r]++; assert(newest[r] < 12); gen[r] = newest[r]; force[r] = gen[r];
-		hand[r] = (FAULT == 2 -> hand[r] : 0); up_to[r] = 1; a[r] = APART }
+		hand[r] = (FAULT == 2 -> hand[r] : 0); up_to[r] = 1; a[r] = APART;
+		if :: inc[r] != incarnation && FAULT != 31 -> whole[r] = 0 :: else fi;
+		inc[r] = incarnation }
 	:: d_step { MINE(r) && a[r] == APART && rup[H(r)] && !room[r] ->
 		room[r] = 1;
 		if
@@ -731,11 +845,11 @@ end:	do
 		f = 0; b = 0 }
 	:: d_step { MINE(r) && a[r] == APART && !whole[r] && t[r] == SUM && !step[r] -> t[r] = NEXT }
 	/* ---- a batch ---- */
-	:: d_step { MINE(r) && a[r] == MEMBER && t[r] == NEXT && !gives[r] && force[r] == gen[r] && TODO ->
+	:: d_step { MINE(r) && a[r] == MEMBER && t[r] == NEXT && !gives[r] && !to_save[r] && force[r] == gen[r] && TODO ->
 		row[r] = 1;
 		do :: TODO & row[r] -> break :: else -> row[r] = row[r] << 1 od;
 		hand[r] = row[r]; t[r] = COMPUTES }
-	:: d_step { MINE(r) && a[r] == MEMBER && t[r] == NEXT && !gives[r] && !TODO && done != ALL &&
+	:: d_step { MINE(r) && a[r] == MEMBER && t[r] == NEXT && !gives[r] && !to_save[r] && !TODO && done != ALL &&
 		ANY(HAS_ROWS) -> row[r] = 0; t[r] = COMPUTES }
 	:: d_step { MINE(r) && a[r] == MEMBER && t[r] == SUM && rup[H(r)] && room[r] ->
 		staged[r] = row[r]; staged_gen[r] = gen[r]; staged_at[r] = ver[r]; a[r] = STAGED }
@@ -758,6 +872,23 @@ end:	do
 		:: else -> assert(f || (died & REPLICA_0) || died_too); lose(r)
 		fi;
 		heard(r) }
+	/* ---- it saves: a copy first, and it goes on when it has that ---- */
+	:: d_step { SAVES && MINE(r) && t[r] == NEXT && (a[r] == MEMBER || a[r] == ENDING || a[r] == GIVING) &&
+		to_save[r] && answer[r] == no_answer ->
+		assert(ver[r] + 1 == to_save[r] || FAULT == 29);
+		w_at[r] = to_save[r] - 1; to_save[r] = 0; w_of[r] = has[r]; tells[r] = 1; holds[r] = 0;
+		if :: !gives[r] && a[r] != MEMBER -> a[r] = MEMBER :: else fi }
+	:: d_step { SAVES && MINE(r) && tells[r] && up && up_to[r] && REACH(H(r)) ->
+		tells[r] = 0;
+		if
+		:: (who & BIT(r)) && lg[r] == gen[r] && w_at[r] == n_at ->
+			who = who & ~BIT(r); look = 1;
+			if :: on_disk[r] -> n_is = 1; n_of = w_of[r] :: else fi
+		:: else -> w_at[r] = 0; w_of[r] = 0
+		fi;
+		on_disk[r] = 0 }
+	:: d_step { SAVES && MINE(r) && holds[r] ->
+		m_at[H(r)] = w_at[r]; m_of[H(r)] = w_of[r]; holds[r] = 0; w_at[r] = 0; w_of[r] = 0 }
 	/* ---- it gives its state: first to its replica ---- */
 	:: d_step { MINE(r) && t[r] == NEXT && (a[r] == MEMBER || a[r] == ENDING || a[r] == GIVING) && gives[r] &&
 		state_attempt[H(r)] != gives[r] && rup[H(r)] && room[r] ->
@@ -773,16 +904,16 @@ end:	do
 		gives[r] = 0;
 		if :: a[r] == ENDING || a[r] == GIVING -> a[r] = MEMBER :: else fi }
 	/* ---- going ---- */
-	:: d_step { MINE(r) && a[r] == MEMBER && t[r] == NEXT && !gives[r] && done == ALL && up && up_to[r] && REACH(H(r)) ->
+	:: d_step { MINE(r) && a[r] == MEMBER && t[r] == NEXT && !gives[r] && !to_save[r] && done == ALL && up && up_to[r] && REACH(H(r)) ->
 		if
 		:: lg[r] == gen[r] && gen[r] > fenced[r] && (ls[r] == ACTIVE || ls[r] == ENDED || FAULT == 26) ->
 			i = (ls[r] == ACTIVE -> applied : lv[r]);
-			if :: ls[r] -> out(r) :: else fi;
+			b = who; who = 0; if :: ls[r] -> out(r) :: else fi; who = b; b = 0;
 			heard(r);
 			ls[r] = ENDED; lv[r] = i; token[r] = 1; i = 0; a[r] = ENDING; look = 1
 		:: else -> lose(r)
 		fi }
-	:: d_step { (LEAVES & BIT(r)) && MINE(r) && a[r] == MEMBER && t[r] == NEXT && !gives[r] && up && up_to[r] &&
+	:: d_step { (LEAVES & BIT(r)) && MINE(r) && a[r] == MEMBER && t[r] == NEXT && !gives[r] && !to_save[r] && up && up_to[r] &&
 		REACH(H(r)) && !settling ->
 		b = 0;
 		for (k : 0 .. R - 1) { if :: k != r && HAS(k) -> b = 1 :: else fi }
@@ -810,7 +941,7 @@ end:	do
 }
 
 /* ==== the supervisor, and what dies ==== */
-#define ABLE(r) (t[r] < DEAD && ((a[r] == LOST) || answer[r] || t[r] == LOADS || CAN_JOIN(r) || (a[r] != LOST && !up_to[r]) || \
+#define ABLE(r) (t[r] < DEAD && REACH(H(r)) && ((a[r] == LOST) || answer[r] || t[r] == LOADS || CAN_JOIN(r) || (a[r] != LOST && !up_to[r]) || \
 	!rup[H(r)] || (a[r] == APART && !room[r]) || (step[r] && t[r] == SUM) || (a[r] >= JOINS && !room[r]) || \
 	ls[r] == JOINING && token[r] && !WAITS(r)))
 #define HAS_ENDED(r) (a[r] == ENDING && ls[r] == ENDED)
@@ -818,10 +949,80 @@ end:	do
 #define TAG(r) (((r) + 1 + 3 * lives[r]) << 4)
 #define MAY(n) ((CRASH & (n)) && !(died & (n)) && GO)
 #define MAY_TOO(n) ((CRASH & (n)) && !(died_too & ((n) >> 8)) && GO)
+#define RUNS(r) (t[r] < DEAD)
 inline born_again(r) {
 	if :: ls[r] -> out(r) :: else fi;
 	if :: fenced[r] < gen[r] -> fenced[r] = gen[r] :: else fi;
-	force[r] = 0; hand[r] = 0; lives[r]++; has[r] = TAG(r); t[r] = NEXT; look = 1
+	force[r] = 0; hand[r] = 0; lives[r]++; has[r] = TAG(r); inc[r] = incarnation;
+	if
+	:: back && !ANY(RUNS) && !(back == 2 && FAULT != 27) ->
+		assert(back == 1); has[r] = d_of; ver[r] = d_at; whole[r] = 1
+	:: else
+	fi;
+	t[r] = NEXT; look = 1
+}
+inline replica_dies(h) {
+	rup[h] = 0; serves[h] = 0; linked[h] = 0; taken[h] = 0; rstate[h] = NONE; rnumber[h] = 0; rat[h] = 0;
+	rapplied[h] = 0; flip[h] = 0; state_attempt[h] = 0; state_at[h] = 0; state_of[h] = 0;
+	late_sum[h] = 0; late_apply[h] = 0; o_sum[h] = 0; o_apply[h] = 0; alone[h] = 0;
+	for (j : 0 .. 1) {
+		s_state[SLOT(h, 1, j)] = s_state[SLOT(h, 0, j)]; s_at[SLOT(h, 1, j)] = s_at[SLOT(h, 0, j)];
+		s_round[SLOT(h, 1, j)] = s_round[SLOT(h, 0, j)]; s_rows[SLOT(h, 1, j)] = s_rows[SLOT(h, 0, j)];
+		s_state[SLOT(h, 0, j)] = 0; s_at[SLOT(h, 0, j)] = 0; s_round[SLOT(h, 0, j)] = 0; s_rows[SLOT(h, 0, j)] = 0
+	}
+	for (j : 0 .. R - 1) {
+		if
+		:: H(j) == h ->
+			rgen[h * R + j] = 0; staged_gen[j] = 0; staged_at[j] = 0; staged[j] = 0;
+			if :: room[j] -> room[j] = 0; old[j] = 1 :: else fi;
+			if :: reads[j] && reads[j] <= SLOT(h, 0, 1) + 1 && reads[j] > SLOT(h, 0, 0) -> reads[j] = reads[j] + 2 :: else fi
+		:: else
+		fi
+	}
+	j = 0
+}
+inline lead_dies() {
+	up = 0; settling = 0; unheld = 0; broke = 0; giver = NO; give_attempt = 0; give_at = 0;
+	given = 0; given_at = 0; given_host = 0; pushed = 0; kept = 0; no_cut();
+	late_round = round; late_at = applied; late_hosts = on_hosts;
+	for (j : 0 .. 1) {
+		late_sum[j] = o_sum[j] && linked[j]; o_sum[j] = 0;
+		late_apply[j] = (o_apply[j] && linked[j] -> last : 0); o_apply[j] = 0;
+		rs[j] = GONE; summed[j] = 0; linked[j] = 0; at_version[j] = 0; at_round[j] = 0
+	}
+	for (j : 0 .. R - 1) {
+		late_gen[j] = (listed & BIT(j) -> lg[j] : 0);
+		up_to[j] = 0; ls[j] = OUT; lg[j] = 0; lv[j] = NO; lrow[j] = 0; due[j] = 0; token[j] = 0;
+		fenced[j] = 0; tried[j] = 0; born[j] = 0; unaware[j] = 0
+	}
+	unlate(); round = 0; j = 0; open = 0; listed = 0; in_sum = 0; on_hosts = 0
+}
+/* What was given up; all begin with the newest checkpoint, on a host that is away when it is back. */
+inline go_back() {
+	lead_dies(); unask();
+	for (f : 0 .. HOSTS - 1) { replica_dies(f) }
+	for (f : 0 .. 7) { s_state[f] = 0; s_at[f] = 0; s_round[f] = 0; s_rows[f] = 0 }
+	for (f : d_at + 1 .. 15) { was[f] = 0 }
+	late_round = 0; late_at = 0; late_hosts = 0;
+	incarnation++; committed = d_at; done = d_queue; note = 0; note_any = 0; number = 0; refusals = 0;
+	unlucky = 0; back = 1;
+	if :: (CRASH & AGAIN) && incarnation == 1 -> died = 0 :: else fi;
+	for (f : 0 .. R - 1) {
+		hand[f] = 0; force[f] = 0; late_gen[f] = 0;
+		if
+		:: t[f] == LEFT
+		:: t[f] != LEFT && t[f] != DEAD && cut && H(f) == 1 -> lose(f)
+		:: else ->
+			lose(f); vain[f] = 0; reads[f] = 0; reads_round[f] = 0; room[f] = 0; old[f] = 0;
+			inc[f] = incarnation; t[f] = NEXT; whole[f] = 1; ver[f] = d_at; has[f] = d_of;
+			if
+			:: m_at[H(f)] && (FAULT == 28 || (m_at[H(f)] == d_at && m_of[H(f)] == d_of)) -> has[f] = m_of[H(f)]
+			:: else
+			fi;
+			assert(IS(f, d_at))
+		fi
+	}
+	f = 0
 }
 #define SETTLED(r) !(settling && (ask_list & BIT(r)))
 #if R == 2
@@ -846,10 +1047,17 @@ proctype Supervisor() {
 		expect = R; up = 1; look = 1; births = 0;
 		if :: ask == ANSWERED -> unask() :: else fi }
 	/* nobody here has the state that others lack, and all have come who can */
-	:: d_step { GO && up && !settling && !expect && !cut && ANY(LACKS) && !ANY(HAS) && !ANY(IS_UNAWARE) && !ANY(ABLE) &&
+	:: d_step { GO && up && !settling && !expect && (!cut || MAY_TOO(AWAY)) && ANY(LACKS) && !ANY(HAS) &&
+		!ANY(IS_UNAWARE) && !ANY(ABLE) &&
 		(rs[0] == GONE || linked[0]) && (rs[1] == GONE || linked[1]) ->
-		assert(!ANY(FIT)); assert(unlucky); finished = 1 }
-	:: d_step { GO && up && done == ALL && ALL_OVER && SOME_END && !ANY(IS_DUE) ->
+		assert(!ANY(FIT_HERE)); assert(unlucky || cut);
+		if :: cut -> died_too = died_too | (AWAY >> 8) :: else fi;
+		if :: d_at -> go_back() :: else -> finished = 1 fi }
+	/* checkpoints; the last one */
+	:: d_step { SAVES && GO && up && !save && saves < SAVES && done != ALL -> saves++; save = WANTED; look = 1 }
+	:: d_step { SAVES && GO && up && !save && !settling && done == ALL && d_queue != ALL && ALL_OVER && SOME_END &&
+		!ANY(IS_DUE) -> save = WANTED; look = 1 }
+	:: d_step { GO && up && done == ALL && ALL_OVER && SOME_END && !ANY(IS_DUE) && (!SAVES || d_queue == ALL) ->
 		for (j : 0 .. R - 1) {
 			assert(t[j] == LEFT || (done == ALL && ver[j] == committed && IS(j, committed)))
 		}
@@ -866,42 +1074,6 @@ inline dies(r) {
 	b = 0; k = 0;
 	lose(r); t[r] = DEAD; vain[r] = 0; whole[r] = 0; room[r] = 0; old[r] = 0; has[r] = 0; ver[r] = 0; reads[r] = 0; reads_round[r] = 0;
 	let_go(H(r))
-}
-inline replica_dies(h) {
-	rup[h] = 0; serves[h] = 0; linked[h] = 0; taken[h] = 0; rstate[h] = NONE; rnumber[h] = 0; rat[h] = 0;
-	rapplied[h] = 0; flip[h] = 0; state_attempt[h] = 0; state_at[h] = 0; state_of[h] = 0;
-	late_sum[h] = 0; late_apply[h] = 0; o_sum[h] = 0; o_apply[h] = 0; alone[h] = 0;
-	for (j : 0 .. 1) {
-		s_state[SLOT(h, 1, j)] = s_state[SLOT(h, 0, j)]; s_at[SLOT(h, 1, j)] = s_at[SLOT(h, 0, j)];
-		s_round[SLOT(h, 1, j)] = s_round[SLOT(h, 0, j)]; s_rows[SLOT(h, 1, j)] = s_rows[SLOT(h, 0, j)];
-		s_state[SLOT(h, 0, j)] = 0; s_at[SLOT(h, 0, j)] = 0; s_round[SLOT(h, 0, j)] = 0; s_rows[SLOT(h, 0, j)] = 0
-	}
-	for (j : 0 .. R - 1) {
-		if
-		:: H(j) == h ->
-			rgen[h * R + j] = 0; staged_gen[j] = 0; staged_at[j] = 0; staged[j] = 0;
-			if :: room[j] -> room[j] = 0; old[j] = 1 :: else fi;
-			if :: reads[j] && reads[j] <= SLOT(h, 0, 1) + 1 && reads[j] > SLOT(h, 0, 0) -> reads[j] = reads[j] + 2 :: else fi
-		:: else
-		fi
-	}
-	j = 0
-}
-inline lead_dies() {
-	up = 0; settling = 0; unheld = 0; broke = 0; giver = NO; give_attempt = 0; give_at = 0;
-	given = 0; given_at = 0; given_host = 0; pushed = 0;
-	late_round = round; late_at = applied; late_hosts = on_hosts;
-	for (j : 0 .. 1) {
-		late_sum[j] = o_sum[j] && linked[j]; o_sum[j] = 0;
-		late_apply[j] = (o_apply[j] && linked[j] -> last : 0); o_apply[j] = 0;
-		rs[j] = GONE; summed[j] = 0; linked[j] = 0; at_version[j] = 0; at_round[j] = 0
-	}
-	for (j : 0 .. R - 1) {
-		late_gen[j] = (listed & BIT(j) -> lg[j] : 0);
-		up_to[j] = 0; ls[j] = OUT; lg[j] = 0; lv[j] = NO; lrow[j] = 0; due[j] = 0; token[j] = 0;
-		fenced[j] = 0; tried[j] = 0; born[j] = 0; unaware[j] = 0
-	}
-	unlate(); round = 0; j = 0; open = 0; listed = 0; in_sum = 0; on_hosts = 0
 }
 proctype Crashes() {
 end:	do
