@@ -75,7 +75,7 @@ enum { PUSH_LINES_WALK = 1, PUSH_LINES_SETTLE, PUSH_LINES_ANSWER };
 static inline void push_fetch(const struct push *p, size_t lines)
 {
 	for (size_t i = 0; i < lines; i++)
-		__builtin_prefetch((const char *)p + i * 64, 1);
+		__builtin_prefetch((const void *)((uintptr_t)p + i * 64), 1);
 }
 
 static inline const struct gate_range *push_ranges(const struct push *p)
