@@ -33,7 +33,7 @@ MPI_FLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I ompi-c
 MPI_LIBS  := $(shell pkg-config --libs ompi-c)
 LEFT_OUT   =
 else
-LEFT_OUT   = fabricd $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/fabric_*.c))
+LEFT_OUT   = fabricd fuzz_targets $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/fabric_*.c))
 endif
 
 # Where there is an nvcc (NVCC= says that there is none), the models' plug-in for cards of NVIDIA is built,
@@ -170,16 +170,21 @@ clang-asan:
 	$(MAKE) $(UNDER) EXTRA_CFLAGS='$(EXTRA_CFLAGS) -Werror' BUILD=$(BUILD)-clang-asan CC=clang all units
 
 # Parsers under a fuzzer: tests/fuzz, tests/fault/fuzz. All checksums fit, where a target says so.
-WRAP = -Wl,--wrap=XXH3_64bits,--wrap=XXH3_64bits_withSeed,--wrap=XXH3_64bits_digest
+FUZZ_TARGETS = $(BUILD)/tests/fuzz/targets.o $(BUILD)/tests/fuzz/daemons.o
+WRAP = -Wl,--wrap=XXH3_64bits,--wrap=XXH3_64bits_withSeed,--wrap=XXH3_64bits_digest,--wrap=fstatvfs
+# FAST: without sanitizers, and comparisons are not told to the fuzzer. Inputs that the other build finds are its corpus, too.
+FUZZ_AS = $(if $(COVER),-cover,$(if $(FAST),-fast))
+FUZZ_SANITIZE = $(if $(FAST),-fsanitize-coverage=inline-8bit-counters$(,)pc-table,-fsanitize=fuzzer-no-link \
+	$(or $(COVER),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined))
 fuzz:
-	$(MAKE) NUMBERS= OPT='-O1 -g1 $(ARCH) -fno-omit-frame-pointer' \
-		SANITIZE='-fsanitize=fuzzer-no-link $(if $(COVER),$(COVER),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined)' \
-		BUILD=$(BUILD)-fuzz$(if $(COVER),-cover) CC='$(or $(FUZZ_CC),clang)' $(BUILD)-fuzz$(if $(COVER),-cover)/fuzz/fuzz
-$(BUILD)/fuzz/fuzz: $(BUILD)/tests/fuzz/fuzz.o $(BUILD)/tests/fuzz/targets.o $(ARCHIVE)
+	$(MAKE) NUMBERS= OPT='-O$(if $(FAST),2,1) -g1 $(ARCH) -fno-omit-frame-pointer' $(if $(FAST),HARDEN= HARDEN_LD=) \
+		SANITIZE='$(FUZZ_SANITIZE)' EXTRA_CFLAGS=-Itests/fuzz/xxhash \
+		BUILD=$(BUILD)-fuzz$(FUZZ_AS) CC='$(or $(FUZZ_CC),clang)' $(BUILD)-fuzz$(FUZZ_AS)/fuzz/fuzz
+$(BUILD)/fuzz/fuzz: $(BUILD)/tests/fuzz/fuzz.o $(FUZZ_TARGETS) $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -fsanitize=fuzzer $(WRAP) -o $@ $^ $(LIBS)
 $(BUILD)/unit/fuzz_targets: LDFLAGS += $(WRAP)
-$(BUILD)/unit/fuzz_targets: $(BUILD)/tests/fuzz/targets.o
+$(BUILD)/unit/fuzz_targets: $(FUZZ_TARGETS)
 
 # Tests take the programs only: the plug-in needs half a minute, and tests/fault/kernels compiles it for one card.
 check: programs $(STAND_IN)
@@ -238,7 +243,7 @@ deb: dist
 	@scripts/deb $(BUILD) $(VERSION)
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan $(BUILD)-fuzz $(BUILD)-fuzz-cover
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan $(BUILD)-fuzz $(BUILD)-fuzz-cover $(BUILD)-fuzz-fast
 
 .PHONY: all programs units asan clang clang-asan fuzz check check-fast check-all fault bench evaluation gpu completion install uninstall \
 	dist deb clean FORCE

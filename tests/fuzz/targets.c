@@ -13,6 +13,7 @@
 #include "data/origin.h"
 #include "data/rowcache.h"
 #include "fabric/routes.h"
+#include "job/hosts.h"
 #include "job/job.h"
 #include "job/jobtext.h"
 #include "lead/order.h"
@@ -23,6 +24,8 @@
 #include "record/drag.h"
 #include "record/framer.h"
 #include "record/record.h"
+#include "run/said.h"
+#include "run/sup.h"
 #include "shard/queue.h"
 #include "shard/scan.h"
 #include "sim/sim.h"
@@ -30,8 +33,10 @@
 #include "solve/decision.h"
 #include "solve/snapshot.h"
 #include "straggle/schedule.h"
+#include "survey/survey.h"
 #include "wire/answers.h"
 
+#include <event2/event.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,8 +53,7 @@
 static struct record record; /* one at a time */
 static struct error why;
 
-/* A mistake that no sanitizer sees. */
-static void fuzz_must(int holds, const char *what)
+void fuzz_must(int holds, const char *what)
 {
 	if (holds)
 		return;
@@ -92,7 +96,7 @@ static void fuzz_remove_dir(void)
 	fs_remove_tree(dir, NULL);
 }
 
-static const char *fuzz_dir(void)
+const char *fuzz_dir(void)
 {
 	if (!*dir) {
 		snprintf(dir, sizeof dir, "/dev/shm/paceline-fuzz.XXXXXX");
@@ -102,7 +106,7 @@ static const char *fuzz_dir(void)
 	return dir;
 }
 
-static const char *fuzz_path(char out[128], const char *name)
+const char *fuzz_path(char out[128], const char *name)
 {
 	snprintf(out, 128, "%s/%s", fuzz_dir(), name);
 	return out;
@@ -119,8 +123,10 @@ static const char *fuzz_file(char out[128], const char *name, const void *data, 
 
 static int fuzz_memory(const void *data, size_t size)
 {
-	int fd = memfd_create("fuzz", MFD_CLOEXEC);
-	fuzz_must(fd >= 0 && write(fd, data, size) == (ssize_t)size, "memfd");
+	static int fd = -1; /* the same each time: its pages are there */
+	if (fd < 0)
+		fd = memfd_create("fuzz", MFD_CLOEXEC);
+	fuzz_must(fd >= 0 && pwrite(fd, data, size, 0) == (ssize_t)size && ftruncate(fd, (off_t)size) == 0, "memfd");
 	lseek(fd, 0, SEEK_SET);
 	return fd;
 }
@@ -185,6 +191,11 @@ static void fuzz_drag(const uint8_t *data, size_t size)
 	if (drag_parse((const char *)data, size, &d, &why) == 0) {
 		fuzz_must(drag_pause(&d, 7, 3, 0.1) >= 0, "a drag that hastens");
 		drag_fits(&d, 7, &why);
+		struct drag again;
+		struct record_out *o = RECORD_BARE("drag");
+		drag_add(o, &d);
+		size_t len = record_end(o, NULL);
+		fuzz_must(len > 0 && drag_parse(o->data, len, &again, &why) == 0, "a drag that was written is refused");
 	}
 }
 
@@ -200,7 +211,6 @@ static void fuzz_reader(const uint8_t *data, size_t size)
 			break;
 	record_reader_torn(in);
 	record_reader_free(in);
-	close(fd);
 }
 
 /* Lines and payloads in pieces of any length are those of the whole. */
@@ -276,7 +286,109 @@ static void fuzz_job(const uint8_t *data, size_t size)
 	job_free(&job);
 }
 
+/* Names of hosts, a blank, and where workers are. */
+static void fuzz_hosts(const uint8_t *data, size_t size)
+{
+	static struct job job;
+	static struct hosts_environment env;
+	char *text = strndup((const char *)data, size), *rest = text, *line[3] = {NULL};
+	struct hosts h;
+	for (int i = 0; i < 3; i++)
+		line[i] = strsep(&rest, "\n");
+	if (!env.search_path) { /* it is only looked for */
+		char path[128];
+		env.search_path = fuzz_dir();
+		fuzz_must(chmod(fuzz_file(path, "node-host", "", 0), 0700) == 0, "chmod");
+	}
+	fuzz_must(job_init(&job, &why) == 0, "job_init");
+	if (line[2] && job_set(&job, "HOSTS", line[0], "fuzz", &why) == 0 &&
+	    job_set(&job, "PLACE", line[1], "fuzz", &why) == 0 &&
+	    job_set(&job, "WORKERS", line[2], "fuzz", &why) == 0 && hosts_find(&h, &job, &env, &why) == 0) {
+		for (uint64_t i = 0; i < job.workers && i < 2000; i++)
+			fuzz_must(hosts_worker(&h, i) < h.count && hosts_holder(&h, i) < h.count,
+				  "a host that there is not");
+		hosts_free(&h);
+	}
+	job_free(&job);
+	free(text);
+}
+
+/* ---- what a job leaves behind ---- */
+
+static void fuzz_nothing(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what, (void)arg;
+}
+
+static void fuzz_kept(const uint8_t *data, size_t size)
+{
+	static struct job job;
+	if (!job.batch_scaling)
+		fuzz_must(job_init(&job, &why) == 0 && job_set(&job, "JOB", "j", "fuzz", &why) == 0 &&
+				  job_set(&job, "WORKERS", "3", "fuzz", &why) == 0 &&
+				  job_set(&job, "SERVERS", "2", "fuzz", &why) == 0,
+			  "job");
+	struct supervisor *s = calloc(1, sizeof *s);
+	char path[128];
+	fuzz_file(path, DIRS_KEPT, data, size);
+	s->job = &job;
+	s->log.file.fd = -1;
+	s->base = event_base_new();
+	s->phases.kick = event_new(s->base, -1, 0, fuzz_nothing, s);
+	s->phases.retry = evtimer_new(s->base, fuzz_nothing, s);
+	s->scale.now = s->scale.from = (struct sup_sizes){job.workers, job.servers};
+	snprintf(s->dirs.state, sizeof s->dirs.state, "%s", fuzz_dir());
+	fuzz_must(sup_hosts_init(s, &why) == 0 && sup_roster_fill(s, &why) == 0, "sup_roster_fill");
+	if (sup_kept_read(s, KEPT_TIME, KEPT_IN_FORCE, &why) == 0)
+		free(sup_in_force_lines(s));
+	sup_kept_free(s);
+	sup_in_force_free(s);
+	sup_log_close(s);
+	sup_roster_free(s);
+	sup_hosts_free(s);
+	event_free(s->phases.kick);
+	event_free(s->phases.retry);
+	event_base_free(s->base);
+	free(s);
+}
+
+static void fuzz_tell(const char *line, void *arg)
+{
+	(void)line, (void)arg;
+}
+
+static void fuzz_account(const uint8_t *data, size_t size)
+{
+	struct account *a;
+	fuzz_must(account_new(&a, fuzz_tell, NULL, &why) == 0, "account_new");
+	struct record_walk walk = fuzz_walk(data, size);
+	while (fuzz_next(&walk))
+		account_take(a, &record, &why);
+	account_end(a);
+	double seconds = account_seconds(a);
+	fuzz_must(seconds >= 0 && account_at(a, seconds / 2) >= 0, "a job that ended before it began");
+	for (size_t i = 0; i < a->nodes; i++)
+		for (int state = ACCOUNT_AWAY; state <= ACCOUNT_AGAIN; state++)
+			fuzz_must(account_state_seconds(&a->node[i], (enum account_state)state) >= 0,
+				  "less than no time");
+	account_free(a);
+}
+
+static void fuzz_said(const uint8_t *data, size_t size)
+{
+	char out[SAID_MAX];
+	char *text = strndup((const char *)data, size), *again = strndup((const char *)data, size);
+	said_end(text, out);
+	fuzz_must(strlen(out) < SAID_MAX, "too long");
+	said_stack(again, out);
+	fuzz_must(strlen(out) < SAID_MAX, "too long");
+	free(text);
+	free(again);
+}
+
 /* ---- rows ---- */
+
+static const char *rows_name = "fuzz";
 
 static void fuzz_rows(const uint8_t *data, size_t size, struct schema_options options, const char *lists)
 {
@@ -301,7 +413,7 @@ static void fuzz_rows(const uint8_t *data, size_t size, struct schema_options op
 	if (schema_new(&s, &options, &why) != 0)
 		return;
 	int fd = fuzz_memory(data, size);
-	struct row_stream_options stream = {.name = "fuzz",
+	struct row_stream_options stream = {.name = rows_name,
 					    .bad_rows_max = how & 64 ? 1000 : 0,
 					    .label_optional = how >> 7 & 1};
 	if (row_stream_open(&in, s, fd, &stream, &why) == 0) {
@@ -314,7 +426,6 @@ static void fuzz_rows(const uint8_t *data, size_t size, struct schema_options op
 		rows_free(&rows);
 		row_stream_close(in);
 	}
-	close(fd);
 	schema_free(s);
 }
 
@@ -343,13 +454,54 @@ static void fuzz_bag(const uint8_t *data, size_t size)
 	fuzz_rows(data, size, (struct schema_options){.format = "bag"}, NULL);
 }
 
+/* Labels of an idx file stand before it, and a form feed between them. */
 static void fuzz_images(const uint8_t *data, size_t size)
 {
-	if (size > 0)
-		fuzz_rows(data, size,
-			  (struct schema_options){.format = data[0] & 16 ? "cifar10" : data[0] & 32 ? "cifar100" : "idx",
-						  .pixels = 4},
-			  NULL);
+	static char images[128];
+	char labels[128];
+	const uint8_t *end = size > 0 && !(data[0] & 48) ? memchr(data + 1, '\f', size - 1) : NULL;
+	if (end) {
+		static uint8_t rest[1 << 14];
+		size_t left = size - (size_t)(end - data);
+		if (left > sizeof rest)
+			return;
+		fuzz_file(labels, "labels", data + 1, (size_t)(end - data) - 1);
+		memcpy(rest, end, left);
+		rest[0] = data[0];
+		rows_name = fuzz_path(images, "images");
+		fuzz_rows(rest, left, (struct schema_options){.format = "idx", .pixels = 4}, NULL);
+		rows_name = "fuzz";
+	} else if (size > 0) {
+		fuzz_rows(data, size, (struct schema_options){.format = data[0] & 16 ? "cifar10" : "cifar100", .pixels = 4}, NULL);
+	}
+}
+
+static void fuzz_survey(const uint8_t *data, size_t size)
+{
+	static const char *const names[] = {"survey.csv", "survey.tsv", "survey.libsvm", "survey"};
+	char path[128], classes[SURVEY_CLASSES_MAX];
+	struct survey s;
+	struct survey_label label[SURVEY_LABELS_MAX];
+	if (size < 1)
+		return;
+	if (survey_file(&s, fuzz_file(path, names[data[0] & 3], data + 1, size - 1), 1 << 16, &why) != 0)
+		return;
+	size_t count = survey_labels(&s, label);
+	for (size_t i = 0; i < s.count; i++) {
+		struct column_verdict verdict;
+		column_judge(&s.column[i], &verdict);
+		column_rare(&s.column[i], &verdict);
+	}
+	for (size_t i = 0; i < count; i++) {
+		fuzz_must(label[i].column < s.count, "a column that there is not");
+		survey_classes(&s.column[label[i].column], classes);
+		survey_positive(&s.column[label[i].column]);
+		survey_sorted(&s.column[label[i].column]);
+		if (i == 0)
+			survey_tells(&s, path, label[i].column, NULL, &why);
+	}
+	survey_column(&s, path, "y", &why);
+	survey_free(&s);
 }
 
 /* The index of a text, and each row by its number as it comes in order. Returns whether there was one. */
@@ -1003,8 +1155,11 @@ static void fuzz_predict(const uint8_t *data, size_t size)
 	if (size < 1)
 		return;
 	fuzz_file(path, "predictor", data + 1, size - 1);
-	if (predict_file_load(&p, path, (enum predict_model)(data[0] % PREDICT_MODELS), &why) == 0)
+	if (predict_file_load(&p, path, (enum predict_model)(data[0] % PREDICT_MODELS), &why) == 0) {
+		unsigned lines = 0;
+		predictor_save(p, fuzz_put, &lines, &why);
 		predictor_free(p);
+	}
 }
 
 /* ---- all of them ---- */
@@ -1015,7 +1170,7 @@ const struct fuzz_target fuzz_targets[] = {
 	{"reader", fuzz_reader, "record/reader.c", 1, 0},
 	{"framer", fuzz_framer, "record/framer.c", 0, 0},
 	{"job", fuzz_job, "job/jobtext.c job/keys.c job/value.c job/fit.c", 0, 0},
-	{"csv", fuzz_csv, "data/parse.c data/stream.c data/rowscan.c data/labels.c data/classes.c", 0, 0},
+	{"csv", fuzz_csv, "data/parse.c data/stream.c data/rowscan.c data/classes.c", 0, 0},
 	{"tsv", fuzz_tsv, "data/parse.c data/rowscan.c", 0, 0},
 	{"libsvm", fuzz_libsvm, "data/parse_libsvm.c", 0, 0},
 	{"criteo", fuzz_criteo, "data/parse_criteo.c", 0, 0},
@@ -1048,6 +1203,19 @@ const struct fuzz_target fuzz_targets[] = {
 	{"answers", fuzz_answers, "wire/answers.c", 1, 0},
 	{"routes", fuzz_routes, "fabric/routes.c", 1, 0},
 	{"predictor", fuzz_predict, "predict/file.c predict/state.c", 1, 1},
+	{"hosts", fuzz_hosts, "job/hosts.c", 0, 0},
+	{"kept", fuzz_kept, "run/kept.c run/in_force.c job/spent.c", 1, 1},
+	{"account", fuzz_account, "account/account.c account/account_node.c", 1, 0},
+	{"said", fuzz_said, "run/said.c", 0, 0},
+	{"survey", fuzz_survey, "survey/survey.c survey/column.c survey/value.c survey/label.c", 0, 0},
+	{"monitor", fuzz_monitor, "monitor/monitor.c monitor/monitor_text.c monitor/node.c monitor/prometheus.c", 1, 0},
+	{"http", fuzz_http, "wire/http.c", 0, 0},
+	{"relay", fuzz_relay, "fabric/relay.c fabric/relay_read.c fabric/relay_write.c fabric/relay_link.c", 0, 0},
+	{"shardd", fuzz_shardd,
+	 "shard/verbs.c shard/reads.c shard/wait.c shard/change.c wire/input.c wire/request.c wire/verbs.c", 1, 0},
+	{"lead", fuzz_lead, "lead/lead_requests.c lead/gate_members.c", 1, 0},
+	{"ps", fuzz_ps, "ps/pull.c ps/push.c ps/stage.c ps/obey.c", 1, 0},
+	{"ps-lead", fuzz_ps_lead, "lead/lead_requests.c lead/gate_pushes.c lead/gate_units.c", 1, 0},
 	{NULL, NULL, NULL, 0, 0},
 };
 

@@ -1,5 +1,5 @@
 /*
- * targets: every parser of the kit as a function of bytes, for fuzzers and for whoever replays what they found.
+ * targets: every parser of the kit, and what clients say to its daemons (daemons.c), as functions of bytes, for fuzzers and for whoever replays what they found.
  * One row of fuzz_targets[] each. A target says nothing about what it is given: it may refuse it, but it may not crash,
  * hang, take memory without bound, or read what it has written in another way than it meant it (fuzz_must).
  */
@@ -21,5 +21,19 @@ struct fuzz_target {
 extern const struct fuzz_target fuzz_targets[]; /* ends with a row without a name */
 const struct fuzz_target *fuzz_find(const char *name); /* NULL: there is none */
 void fuzz_run(const struct fuzz_target *target, const uint8_t *data, size_t size);
+
+/* For the targets themselves. */
+void fuzz_must(int holds, const char *what); /* a mistake that no sanitizer sees ends the process */
+const char *fuzz_dir(void);                  /* in memory, and gone at the end */
+const char *fuzz_path(char out[128], const char *name);
+
+/* daemons.c */
+void fuzz_shardd(const uint8_t *data, size_t size);
+void fuzz_lead(const uint8_t *data, size_t size);
+void fuzz_ps(const uint8_t *data, size_t size);
+void fuzz_ps_lead(const uint8_t *data, size_t size);
+void fuzz_monitor(const uint8_t *data, size_t size);
+void fuzz_http(const uint8_t *data, size_t size);
+void fuzz_relay(const uint8_t *data, size_t size);
 
 #endif
