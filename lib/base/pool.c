@@ -98,7 +98,7 @@ void *pool_take(struct pool *p)
 	struct pool_link *object = p->spare;
 	p->spare = object->next;
 	p->spares--;
-	for (size_t i = 0; i < POOL_AHEAD && i < p->bytes; i += POOL_LINE) /* its first line says which one comes next */
+	for (size_t i = 0; p->spare && i < POOL_AHEAD && i < p->bytes; i += POOL_LINE) /* its first line says which one comes next */
 		__builtin_prefetch((const char *)p->spare + i, 1);
 	ASAN_UNPOISON_MEMORY_REGION(object, pool_step(p));
 	return object;
