@@ -240,7 +240,7 @@ static size_t number_put_point(uint64_t scaled, unsigned decimals, char *out)
 size_t number_format_seconds(double x, char *out)
 {
 	double size = fabs(x);
-	if (!(size < 1e9))
+	if (!(size < 1e13)) /* times since 1970 are below, and millionths fit 64 bits */
 		return (size_t)snprintf(out, NUMBER_TEXT_MAX, "%.6f", x);
 	*out = '-';
 	int sign = signbit(x) != 0;
