@@ -60,7 +60,7 @@
 #define REPLICA_1 256
 #define FABRIC 512
 #define CUT_OFF 1024   /* host 1, for a while */
-#define AWAY 2048      /* the job goes back without it */
+#define AWAY 2048      /* the job goes back without it (too many states to search all) */
 #define AGAIN 4096     /* after the first rollback each once more */
 #ifndef CRASH
 #define CRASH 0
@@ -100,7 +100,6 @@
  * 28 with SAVES, what is in memory is loaded whichever checkpoint it is of    find_held()
  * 29 with SAVES, the answers to pushes do not wait until shardd has saved     states_keeps()
  * 30 with SAVES, who was to save may go, and the checkpoint is complete   lead_trainers_look()
- * 31 a state of before a rollback counts                               agent_sums_is_whole()
  */
 #define ALL ((1 << N) - 1)
 #define BIT(n) (1 << (n))
@@ -767,7 +766,7 @@ end:	do
 	:: d_step { MINE(r) && a[r] == LOST && up && REACH(H(r)) ->
 		newest[r]++; assert(newest[r] < 12); gen[r] = newest[r]; force[r] = gen[r];
 		hand[r] = (FAULT == 2 -> hand[r] : 0); up_to[r] = 1; a[r] = APART;
-		if :: inc[r] != incarnation && FAULT != 31 -> whole[r] = 0 :: else fi;
+		if :: inc[r] != incarnation -> whole[r] = 0 :: else fi;
 		inc[r] = incarnation }
 	:: d_step { MINE(r) && a[r] == APART && rup[H(r)] && !room[r] ->
 		room[r] = 1;
@@ -1066,14 +1065,19 @@ proctype Supervisor() {
 	:: finished -> break
 	od
 }
+/* r's push may still be settled, and then those in the same sum have what it makes: if their host is not missed. */
+#define IN_SUM(k) (ls[k] == ACTIVE && lg[k] == gen[k] && up_to[k] && linked[H(k)] && REACH(H(k)))
 inline dies(r) {
 	b = 0;
-	for (k : 0 .. R - 1) { if :: k != r && FIT(k) && ((ls[k] == ACTIVE && lg[k] == gen[k]) || !((pushed | ask_list) & BIT(r))) -> b = 1
+	for (k : 0 .. R - 1) { if :: k != r && FIT(k) && (IN_SUM(k) || !((pushed | ask_list) & BIT(r))) -> b = 1
 		:: else fi }
 	if :: !b -> unlucky = 1 :: else fi;
 	b = 0; k = 0;
 	lose(r); t[r] = DEAD; vain[r] = 0; whole[r] = 0; room[r] = 0; old[r] = 0; has[r] = 0; ver[r] = 0; reads[r] = 0; reads_round[r] = 0;
 	let_go(H(r))
+}
+inline missed() {
+	if :: t[0] == DEAD && ((pushed | ask_list) & 1) -> unlucky = 1 :: else fi
 }
 proctype Crashes() {
 end:	do
@@ -1092,8 +1096,8 @@ end:	do
 	:: d_step { HOSTS == 2 && MAY_TOO(FABRIC) && fabric -> died_too = died_too | 2; fabric = 0 }
 	:: d_step { HOSTS == 2 && MAY_TOO(CUT_OFF) && !cut -> died_too = died_too | 4; cut = 1 }
 	/* who is cut off is missed there, or here, or not */
-	:: d_step { HOSTS == 2 && GO && cut && linked[1] -> linked[1] = 0; o_sum[1] = 0; o_apply[1] = 0 }
-	:: d_step { HOSTS == 2 && GO && cut && up_to[1] -> up_to[1] = 0 }
+	:: d_step { HOSTS == 2 && GO && cut && linked[1] -> linked[1] = 0; o_sum[1] = 0; o_apply[1] = 0; missed() }
+	:: d_step { HOSTS == 2 && GO && cut && up_to[1] -> up_to[1] = 0; missed() }
 	od
 }
 
