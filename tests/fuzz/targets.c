@@ -1010,10 +1010,11 @@ static void fuzz_cluster(const uint8_t *data, size_t size)
 	struct record_walk walk = fuzz_walk(data, size);
 	int bad = 0;
 	while (!bad && fuzz_next(&walk)) {
-		uint64_t nodes = 0;
+		uint64_t nodes = 0, epochs = 0;
 		/* What is meant to be large costs time as it should. */
 		record_u64_opt(&record, "workers", 0, UINT64_MAX, &nodes, NULL);
-		bad = nodes > 64 || sim_add(s, &record, &why) != 0;
+		record_u64_opt(&record, "epochs", 0, UINT64_MAX, &epochs, NULL);
+		bad = nodes > 64 || epochs > 64 || sim_add(s, &record, &why) != 0;
 	}
 	if (!bad)
 		sim_run(s, &result, &why);
