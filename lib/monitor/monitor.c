@@ -54,7 +54,8 @@ int monitor_new(struct monitor **out, double window_short, double window_long, s
 	struct monitor *m = calloc(1, sizeof *m);
 	if (!m)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a monitor");
-	m->pool = (struct pool){.bytes = sizeof(struct node)};
+	m->nodes = (struct pool){.bytes = sizeof(struct node)};
+	m->windows = (struct pool)WINDOW_POOL;
 	m->window_short = window_short;
 	m->window_long = window_long;
 	monitor_limit(m, MONITOR_NODES_MAX, MONITOR_HISTORY_MAX);
@@ -72,7 +73,7 @@ static void monitor_free_node(struct monitor *m, struct node *n)
 {
 	window_clear(&n->window);
 	free(n->history);
-	pool_give(&m->pool, n);
+	pool_give(&m->nodes, n);
 }
 
 void monitor_free(struct monitor *m)
@@ -82,7 +83,8 @@ void monitor_free(struct monitor *m)
 	for (size_t i = 0; i < m->node_count; i++)
 		monitor_free_node(m, m->node[i]);
 	free(m->node);
-	pool_free(&m->pool);
+	pool_free(&m->nodes);
+	pool_free(&m->windows);
 	free(m);
 }
 
@@ -150,7 +152,7 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 		}
 		i = monitor_place_of(m, role, id);
 	}
-	struct node *n = GROW(m->node, m->node_room, m->node_count + 1) == 0 ? pool_take(&m->pool) : NULL;
+	struct node *n = GROW(m->node, m->node_room, m->node_count + 1) == 0 ? pool_take(&m->nodes) : NULL;
 	if (!n) {
 		error_set(err, ERROR_OS, NULL, "out of memory for a node");
 		return NULL;
@@ -160,7 +162,7 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 	n->since = n->ended_at = -INFINITY;
 	n->ready_at = NAN;
 	n->total.compute = n->total.comm = n->total.wait = NAN;
-	window_init(&n->window);
+	window_init(&n->window, &m->windows);
 	memmove(m->node + i + 1, m->node + i, (m->node_count - i) * sizeof *m->node);
 	m->node[i] = n;
 	m->node_count++;

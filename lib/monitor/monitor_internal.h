@@ -61,7 +61,8 @@ struct monitor {
 	size_t nodes_max, history_max;
 	size_t node_count, node_room;
 	struct node **node; /* in the order of the snapshot */
-	struct pool pool;   /* memory of all of them */
+	struct pool nodes;   /* memory of all of them, */
+	struct pool windows; /* and of what they have observed */
 	size_t place;       /* where the last one was found: reports come in rounds */
 	size_t info_count;
 	struct info info[MONITOR_INFOS_MAX];

@@ -1,21 +1,23 @@
 /* window: see window.h. Numbers only: no clock, no ids. */
 #include "monitor/window.h"
 
-#include "base/grow.h"
-
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-void window_init(struct window *w)
+void window_init(struct window *w, struct pool *pool)
 {
-	*w = (struct window){0};
+	*w = (struct window){.pool = pool};
 }
 
 void window_clear(struct window *w)
 {
-	free(w->entry);
-	window_init(w);
+	for (size_t i = 0; i < w->room; i += WINDOW_CHUNK)
+		pool_give(w->pool, w->chunk[i / WINDOW_CHUNK]);
+	window_init(w, w->pool);
+}
+
+static struct window_entry *window_at(const struct window *w, size_t i)
+{
+	return &w->chunk[i / WINDOW_CHUNK][i % WINDOW_CHUNK];
 }
 
 static int on_one_grid_point(double a, double b, double grid)
@@ -29,14 +31,14 @@ static void window_compact(struct window *w, double now, double window_short, do
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < w->count; i++) {
-		const struct window_entry *e = &w->entry[i];
+		const struct window_entry *e = window_at(w, i);
 		if (e->at <= now - window_long)
 			continue;
 		double grid =
 			(e->at > now - window_short ? window_short : window_long) / WINDOW_GRID;
-		struct window_entry *last = kept ? &w->entry[kept - 1] : NULL;
+		struct window_entry *last = kept ? window_at(w, kept - 1) : NULL;
 		if (!last || !on_one_grid_point(last->at, e->at, grid)) {
-			w->entry[kept++] = *e;
+			*window_at(w, kept++) = *e;
 			continue;
 		}
 		last->at = e->at;
@@ -57,12 +59,17 @@ static int window_make_room(struct window *w, double now, double window_short, d
 		if (w->count < w->room)
 			return 0;
 		/* Only happens when observations are later than now: drop the oldest one. */
-		memmove(w->entry, w->entry + 1, --w->count * sizeof *w->entry);
+		w->count--;
+		for (size_t i = 0; i < w->count; i++)
+			*window_at(w, i) = *window_at(w, i + 1);
 		return 0;
 	}
-	if (GROW(w->entry, w->room, w->count + 1) != 0)
+	struct window_entry *chunk = pool_take(w->pool);
+	if (!chunk)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu observations",
 				 w->count + 1);
+	w->chunk[w->room / WINDOW_CHUNK] = chunk;
+	w->room += WINDOW_CHUNK;
 	return 0;
 }
 
@@ -74,9 +81,9 @@ int window_add(struct window *w, double at, const struct window_sum *what, doubl
 	if (window_make_room(w, now, window_short, window_long, err) != 0)
 		return -1;
 	size_t i = w->count++;
-	for (; i > 0 && w->entry[i - 1].at > at; i--)
-		w->entry[i] = w->entry[i - 1];
-	w->entry[i] = (struct window_entry){at, what->seconds, what->samples, what->count};
+	for (; i > 0 && window_at(w, i - 1)->at > at; i--)
+		*window_at(w, i) = *window_at(w, i - 1);
+	*window_at(w, i) = (struct window_entry){at, what->seconds, what->samples, what->count};
 	return 0;
 }
 
@@ -84,18 +91,19 @@ void window_fetch(const struct window *w)
 {
 	if (w->count == 0)
 		return;
-	__builtin_prefetch(&w->entry[w->count - 1]);
+	__builtin_prefetch(window_at(w, w->count - 1));
 	if (w->count < w->room)
-		__builtin_prefetch(&w->entry[w->count], 1);
+		__builtin_prefetch(window_at(w, w->count), 1);
 }
 
 struct window_sum window_since(const struct window *w, double from)
 {
 	struct window_sum sum = {0};
-	for (size_t i = w->count; i > 0 && w->entry[i - 1].at > from; i--) {
-		sum.count += w->entry[i - 1].count;
-		sum.seconds += w->entry[i - 1].seconds;
-		sum.samples += w->entry[i - 1].samples;
+	for (size_t i = w->count; i > 0 && window_at(w, i - 1)->at > from; i--) {
+		const struct window_entry *e = window_at(w, i - 1);
+		sum.count += e->count;
+		sum.seconds += e->seconds;
+		sum.samples += e->samples;
 	}
 	return sum;
 }

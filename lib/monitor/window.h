@@ -10,6 +10,7 @@
 #define PACELINE_MONITOR_WINDOW_H
 
 #include "base/error.h"
+#include "base/pool.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,9 +25,14 @@ struct window_entry {
 	uint64_t count;
 };
 
+/* Entries are in chunks: none is copied when there are more, and windows that grow at the same time
+ * grow side by side in memory. */
+#define WINDOW_CHUNK 64
+
 struct window {
-	struct window_entry *entry; /* in order of at */
+	struct pool *pool; /* of chunks */
 	size_t count, room;
+	struct window_entry *chunk[WINDOW_ROOM / WINDOW_CHUNK]; /* in order of at */
 };
 
 struct window_sum {
@@ -34,8 +40,14 @@ struct window_sum {
 	double seconds, samples;
 };
 
-void window_init(struct window *w);
-/* Frees what it holds; w is empty afterwards and can be used again. */
+#define WINDOW_POOL                                                                                \
+	{                                                                                          \
+		.bytes = WINDOW_CHUNK * sizeof(struct window_entry)                                \
+	}
+
+/* pool: a WINDOW_POOL that outlives w; any number of windows may share it. */
+void window_init(struct window *w, struct pool *pool);
+/* Gives back what it holds; w is empty afterwards and can be used again. */
 void window_clear(struct window *w);
 
 /* An observation is one batch, or the sum of several. Observations may come out of order. now only
@@ -43,7 +55,8 @@ void window_clear(struct window *w);
 int window_add(struct window *w, double at, const struct window_sum *what, double now,
 	       double window_short, double window_long, struct error *err);
 
-/* An observation will soon be added: fetches where it will stand, and the one before it, into the cache. */
+/* An observation will soon be added: fetches where it will stand, and the one before it, into the
+ * cache. */
 void window_fetch(const struct window *w);
 
 /* The sum over observations with at > from. */

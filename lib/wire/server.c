@@ -24,6 +24,7 @@
 #define OUTPUT_BYTES_MAX (64u << 20)
 #define DRAIN_SECONDS 1.0
 #define QUIET_PAUSE_SECONDS 0.001
+#define LACKING_SECONDS 10.0 /* no client got memory for so long: a new process may */
 #define DESCRIPTORS_BESIDE 64 /* descriptors beside those of clients */
 
 /* ---- clients come ---- */
@@ -36,6 +37,12 @@ static void turn_away(int fd, const char *line)
 	close(fd);
 }
 
+static void server_lacks(struct server *s)
+{
+	if (s->lacking_since <= 0)
+		s->lacking_since = clock_mono();
+}
+
 static void welcome(struct server *s, int fd)
 {
 	if (s->connection_count >= s->options.clients_max) {
@@ -44,6 +51,7 @@ static void welcome(struct server *s, int fd)
 	}
 	struct connection *c = connection_new(s, fd);
 	if (!c) {
+		server_lacks(s);
 		close(fd);
 		return;
 	}
@@ -53,9 +61,11 @@ static void welcome(struct server *s, int fd)
 		return;
 	}
 	if (output_put(&c->out, &s->chunks, s->greeting, s->greeting_len) != 0) {
+		server_lacks(s);
 		connection_lose(c);
 		return;
 	}
+	s->lacking_since = 0;
 	connection_mark_dirty(c);
 }
 
@@ -416,6 +426,9 @@ int server_quiet(struct server *s, double seconds)
  * round; when this returns no work is left, so the loop may sleep. */
 static int server_turn(struct server *s, struct error *err)
 {
+	if (s->lacking_since > 0 && clock_mono() - s->lacking_since > LACKING_SECONDS)
+		return error_set(err, ERROR_OS, s->path, "out of memory for clients for %g s",
+				 LACKING_SECONDS);
 	do {
 		struct connection *c;
 		while ((c = s->resume) != NULL) {

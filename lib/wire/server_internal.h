@@ -133,6 +133,7 @@ struct server {
 	struct transport_listener listens;
 	int lock_fd;
 	int stop, draining, abandoned, accept_told;
+	double lacking_since; /* clients got no memory; 0: the last one did */
 	struct connection *connections;
 	size_t connection_count;
 	uint64_t connection_last;

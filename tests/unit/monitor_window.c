@@ -45,8 +45,9 @@ static void fill(struct window *w, int i, double when, double now, double s, dou
 static void few_are_exact(void **state)
 {
 	(void)state;
+	struct pool pool = WINDOW_POOL;
 	struct window w;
-	window_init(&w);
+	window_init(&w, &pool);
 	double now = 1000;
 	for (int i = 0; i < WINDOW_ROOM; i++)
 		fill(&w, i, now - draw() * 600, now, 300, 600);
@@ -58,6 +59,7 @@ static void few_are_exact(void **state)
 		assert_true(got.samples == want.samples);
 	}
 	window_clear(&w);
+	pool_free(&pool);
 }
 
 /* 100 reports a second for 200 s: bounded memory, and sums that lie between those of a window
@@ -65,8 +67,9 @@ static void few_are_exact(void **state)
 static void many_are_off_by_the_grid(void **state)
 {
 	(void)state;
+	struct pool pool = WINDOW_POOL;
 	struct window w;
-	window_init(&w);
+	window_init(&w, &pool);
 	const double s = 10, l = 60;
 	for (int i = 0; i < MANY; i++) {
 		double now = 5000 + i * 0.01;
@@ -90,13 +93,15 @@ static void many_are_off_by_the_grid(void **state)
 	}
 	assert_true(w.room <= WINDOW_ROOM);
 	window_clear(&w);
+	pool_free(&pool);
 }
 
 static void old_ones_do_not_count(void **state)
 {
 	(void)state;
+	struct pool pool = WINDOW_POOL;
 	struct window w;
-	window_init(&w);
+	window_init(&w, &pool);
 	fill(&w, 0, 400, 1000, 300, 600);
 	fill(&w, 1, 400.5, 1000, 300, 600);
 	fill(&w, 2, 1000, 1000, 300, 600);
@@ -111,13 +116,15 @@ static void old_ones_do_not_count(void **state)
 static void a_clock_set_back_is_survived(void **state)
 {
 	(void)state;
+	struct pool pool = WINDOW_POOL;
 	struct window w;
-	window_init(&w);
+	window_init(&w, &pool);
 	for (int i = 0; i < 3 * WINDOW_ROOM; i++)
 		fill(&w, i, 1e6 + i * 100, 10, 300, 600);
 	assert_true(w.count <= WINDOW_ROOM);
 	assert_true(window_since(&w, 0).count > 0);
 	window_clear(&w);
+	pool_free(&pool);
 }
 
 int main(void)
