@@ -1068,7 +1068,7 @@ chain_job() {
 		Chain(8, "pace", 0).run(False, "next")
 	P
 	counting_job "TRAINER='TRAINER=$trainer exec python3 chain.py'" WORKERS=1 BATCH=7,shard:5 \
-		EPOCHS=3 CHECKPOINT=0.3 "$@"
+		EPOCHS=3 CHECKPOINT=1 "$@"
 }
 
 @test "agent: one trainer that is killed ends with the same bits as one that is not" {
