@@ -33,7 +33,7 @@ images() {
 # trained OUT: to the end; the job's last checkpoint is in OUT then.
 trained() {
 	rm -f drag/w?
-	run_job >"$1.out" 2>"$1.err" 3>&-
+	run_job >"$1.out" 2>"$1.err" 3>&- || { cat "$1.err"; return 1; }
 	taken "$1"
 }
 

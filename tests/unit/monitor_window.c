@@ -109,6 +109,7 @@ static void old_ones_do_not_count(void **state)
 	assert_int_equal(window_since(&w, 1000).count, 0);
 	window_clear(&w);
 	assert_int_equal(window_since(&w, 0).count, 0);
+	pool_free(&pool);
 }
 
 /* A clock that was set back leaves observations ahead of now: they must not fill the room for
