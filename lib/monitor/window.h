@@ -40,10 +40,7 @@ struct window_sum {
 	double seconds, samples;
 };
 
-#define WINDOW_POOL                                                                                \
-	{                                                                                          \
-		.bytes = WINDOW_CHUNK * sizeof(struct window_entry)                                \
-	}
+#define WINDOW_POOL {.bytes = WINDOW_CHUNK * sizeof(struct window_entry)} /* an empty one */
 
 /* pool: a WINDOW_POOL that outlives w; any number of windows may share it. */
 void window_init(struct window *w, struct pool *pool);

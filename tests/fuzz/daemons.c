@@ -8,6 +8,7 @@
 #include "ps/ps.h"
 #include "shard/service_internal.h"
 #include "wire/http.h"
+#include "wire/transport.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
@@ -56,26 +57,14 @@ static int talk_connect(const char *path)
 /* Memory of its own goes with what a client says that shares some. */
 static void talk_say(int fd, const uint8_t *data, size_t size)
 {
-	union {
-		struct cmsghdr align;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = {0};
 	struct iovec piece = {(uint8_t *)(uintptr_t)data, size};
-	struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1};
 	int memory = -1;
 	if (size > 4 && memcmp(data, "map ", 4) == 0) {
 		memory = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		fuzz_must(ftruncate(memory, MAPPED) == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0, "memfd");
-		m.msg_control = &control;
-		m.msg_controllen = sizeof control;
-		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof memory);
-		memcpy(CMSG_DATA(c), &memory, sizeof memory);
 	}
 	/* It may have gone. */
-	(void)!sendmsg(fd, &m, MSG_NOSIGNAL);
+	(void)transport_write(fd, &piece, 1, memory);
 	if (memory >= 0)
 		close(memory);
 }
