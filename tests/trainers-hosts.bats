@@ -89,6 +89,26 @@ one_job() {
 	not grep '^event role=worker id=w2 kind=kill' <(sed '1,/^host name=h2 state=there /d' state/job.log)
 }
 
+@test "what follows the loop fails on a host, and the fabric with it: all go back to the end, and run it again" {
+	hosts_up -s
+	cat >train <<-EOF
+		cd $T
+		python3 $trainer 600 pace
+		[ \$RANK = 0 ] && mkdir once 2>/dev/null || exec touch well.\$RANK
+		pkill -9 mpirun
+		rm -f well.*
+		exit 3
+	EOF
+	counting_job "TRAINER='exec sh $T/train'"
+	begin_on_h0 behind "$T/state"
+	ended "$SUPERVISOR"
+	cat behind.err
+	[ "$status" -eq 0 ]
+	grep -q '^rollback .*what follows its loop' state/job.log
+	[ "$(counts "$(last behind.out checkpoint)")" = "4 600" ]
+	[ "$(echo well.*)" = "well.0 well.1 well.2" ]
+}
+
 @test "a rank whose gradients are summed goes to another host: another one has its state meanwhile; a notice outlives trainctl" {
 	hosts_up -s
 	printf '%s\n' JOB=sums "TRAINER='cd $T && ! [ -e bad -a \$RANK = 1 ] && exec python3 $PACELINE_ROOT/tests/counting-trainer.py 600 0.02'" SAMPLES=600 \

@@ -336,8 +336,9 @@ static void step_running(struct supervisor *s)
 	sup_wait_done(s);
 	if (s->progress.all_done && !sup_lead(s))
 		sup_enter(s, PHASE_FINISHING);
-	else if (s->progress.all_done && !sup_turn_is(s, TURN_CUT))
-		sup_enter(s, PHASE_LAST_CUT);
+	else if (s->progress.all_done && !sup_turn_is(s, TURN_CUT) &&
+		 (!job_kind(s->job)->goes_back || phase_all_run(s)))
+		sup_enter(s, PHASE_LAST_CUT); /* each one saves, and does what follows its loop */
 	else if (s->checkpoint.waiters.first)
 		sup_checkpoint_make(s);
 }
