@@ -666,10 +666,13 @@ settle_here() { settle "$1" 1 "${@:3}" | sed "s/^settle /&boot=$2 /"; }
 	settle_here 8 aaaa-1 'apply worker=w0 generation=1 id=0 begin=8 length=1' | talk
 	ask "$S" "save file=$T/cut"
 	[ "$(syncs)" -eq $((before + 6)) ]
+	settle_here 9 aaaa-1 'apply worker=w0 generation=1 id=0 begin=9 length=1' | talk
+	ask "$S" "save file=$T/cut boot=aaaa-1"
+	[ "$(syncs)" -eq $((before + 6)) ]
 	run ask "$S" stat
 	[ "$(value boot)" = aaaa-1 ]
 	not grep -q ' lost=' <<<"$output"
-	[ "$(value samples-done)" = 8 ]
+	[ "$(value samples-done)" = 9 ]
 	ask "$S" 'get worker=w0 generation=1 boot=aaaa-1' | grep '^shard id=2 '
 	[ "$(syncs)" -eq $((before + 6)) ]
 	ask "$S" 'get worker=w0 generation=1' | grep '^shard id=3 '

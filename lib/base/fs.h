@@ -68,7 +68,8 @@ int fs_replace_unsynced(const char *path, mode_t mode, fs_fill_fn *fill, void *a
 			struct error *err);
 /* fs_replace() with these bytes, mode 0600. */
 int fs_replace_file(const char *path, const void *data, size_t len, struct error *err);
-/* The same for a file that nobody reads after the power failed: the disk is not waited for. */
+/* The same for a file that nobody reads after the power failed, or that somebody else syncs: the disk is
+ * not waited for. */
 int fs_replace_for_now(const char *path, const void *data, size_t len, struct error *err);
 /* The same for everybody to read: mode 0644, whatever the umask says. */
 int fs_publish(const char *path, const void *data, size_t len, struct error *err);

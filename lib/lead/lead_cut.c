@@ -369,6 +369,8 @@ void lead_cut_save(struct lead *l)
 		record_begin(&o, line, sizeof line, "save");
 		record_add(&o, "file", path);
 		record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+		/* All workers wait for this answer; the commit syncs the file beside them. */
+		record_add(&o, "boot", l->boot);
 		len = record_end(&o, NULL);
 	}
 	if (len == 0 || peer_send(l->shards, line, len, NULL, 0, on_saved, l) != 0)

@@ -95,11 +95,13 @@ static void shard_files_add_line(void *out, const char *line, size_t len)
 	sealed_add(out, line, len);
 }
 
+/* Who says boot= of this machine syncs the file and its directory, and goes down with us. */
 static void verb_save(struct request *rq, void *service)
 {
 	struct service *s = service;
 	const char *path;
 	struct error err;
+	int is_here = service_is_here(s, request_record(rq));
 	if (!service_is_whole(s, rq) || !may_touch_files(s, rq, &path))
 		return;
 	if (may_be_saved_to(s, path, &err) != 0) {
@@ -107,7 +109,7 @@ static void verb_save(struct request *rq, void *service)
 		return;
 	}
 	/* The file must not have more than the journal. */
-	if (journal_commit(s->journal, &err) != 0) {
+	if ((is_here ? journal_write : journal_commit)(s->journal, &err) != 0) {
 		service_set_fatal(s, &err);
 		request_err(rq, "journal", "%s: %s", err.place, err.text);
 		return;
@@ -116,7 +118,8 @@ static void verb_save(struct request *rq, void *service)
 	queue_write(s->queue, shard_files_add_line, &text);
 	if (text.errnum != 0)
 		request_err(rq, "no-memory", "out of memory");
-	else if (fs_replace_file(path, text.data, text.len, &err) != 0)
+	else if ((is_here ? fs_replace_for_now : fs_replace_file)(path, text.data, text.len,
+								  &err) != 0)
 		file_error(rq, &err);
 	else
 		request_ok(rq, "bytes=%zu incarnation=%llu", text.len,
@@ -208,6 +211,6 @@ static void verb_load(struct request *rq, void *service)
 }
 
 const struct verb file_verbs[] = {
-	{"save", "file", "incarnation", verb_save, 0, "the whole state into a file"},
+	{"save", "file", "incarnation boot", verb_save, 0, "the whole state into a file"},
 	{"load", "file", "incarnation", verb_load, 0, "back to the state in a file"},
 	{0}};
