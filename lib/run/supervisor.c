@@ -89,8 +89,8 @@ static double periodic_seconds(const struct job *job)
 				job->rebalance_every};
 	double shortest = 1;
 	for (size_t i = 0; i < sizeof every / sizeof *every; i++)
-		if (every[i] > 0 && every[i] / 4 < shortest)
-			shortest = every[i] / 4;
+		if (every[i] > 0 && every[i] / 20 < shortest)
+			shortest = every[i] / 20;
 	return shortest > PERIOD_SECONDS_MIN ? shortest : PERIOD_SECONDS_MIN;
 }
 
