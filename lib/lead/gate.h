@@ -390,7 +390,6 @@ struct gate_line {
 };
 
 struct gate_effect {
-	/* Of all kinds: of an answer nothing else is set. It comes with each push, so this is small. */
 	enum gate_effect_kind kind;
 	int ok;
 	uint64_t token;
@@ -404,7 +403,7 @@ struct gate_effect {
 	uint64_t iteration;
 	const char *worker; /* the gate's own copy, which stays; NULL: none */
 	char fields[192]; /* behind `ok`, or the text for people */
-	/* Of the others. */
+	/* of others than answers */
 	uint64_t number, units, samples;
 	double loss;
 	struct gate_line *line;
@@ -424,8 +423,8 @@ struct gate_effect {
 
 /* The next effect, or NULL. It belongs to the gate and is valid until the next call. */
 const struct gate_effect *gate_next(struct gate *g);
-/* The one that comes so many behind the one that was taken last, as far as is known; or NULL. */
-const struct gate_effect *gate_ahead(const struct gate *g, size_t count);
+/* If so many behind the one that was taken last a push is answered, as far as is known: the token; or 0. */
+uint64_t gate_ahead(const struct gate *g, size_t count);
 /* Memory ran out: what the gate says can't be trusted any more. */
 int gate_failed(const struct gate *g);
 

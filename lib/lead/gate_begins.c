@@ -58,7 +58,7 @@ int gate_is_member(const struct gate *g, const char *worker, uint64_t generation
 
 void begins_tell(struct gate *g, struct worker *w)
 {
-	struct gate_effect *e = g->effects ? &g->effect[g->effects - 1] : NULL;
+	struct gate_effect *e = effect_last(g);
 
 	if (g->failed)
 		return;

@@ -13,35 +13,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void effect_clear(struct gate_effect *e)
+static void effect_free(struct gate *g, struct gate_effect *e)
 {
-	free(e->actions);
-	e->actions = NULL;
-	if (e->kind == GATE_ANSWER)
+	if (!e)
 		return;
+	free(e->actions);
 	free(e->line);
 	free(e->push);
 	free(e->to);
 	free(e->member);
-	e->to = NULL;
-	e->member = NULL;
-	e->line = NULL;
-	e->push = NULL;
+	pool_give(&g->effect, e);
+}
+
+static struct gate_effect *effect_new(struct gate *g)
+{
+	struct gate_effect *e = pool_take(&g->effect);
+
+	if (e)
+		*e = (struct gate_effect){0};
+	else
+		g->failed = 1;
+	return e;
+}
+
+static struct queued *effect_queue(struct gate *g)
+{
+	if (GROW(g->queue, g->queue_max, g->queued + 1) == 0)
+		return &g->queue[g->queued++];
+	g->failed = 1;
+	return NULL;
 }
 
 struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind)
 {
-	if (GROW(g->effect, g->effects_max, g->effects + 1) != 0) {
-		g->failed = 1;
+	struct gate_effect *e = effect_new(g);
+	struct queued *q = e ? effect_queue(g) : NULL;
+
+	if (!q) {
+		effect_free(g, e);
 		return NULL;
 	}
-	struct gate_effect *e = &g->effect[g->effects++];
-	memset(e, 0, offsetof(struct gate_effect, fields));
-	e->fields[0] = '\0';
-	if (kind != GATE_ANSWER)
-		memset(&e->number, 0, sizeof *e - offsetof(struct gate_effect, number));
 	e->kind = kind;
+	*q = (struct queued){.effect = e};
 	return e;
+}
+
+struct gate_effect *effect_last(const struct gate *g)
+{
+	return g->queued ? g->queue[g->queued - 1].effect : NULL;
 }
 
 static struct gate_effect *effect_add_ok(struct gate *g, uint64_t token, char *actions)
@@ -58,29 +77,14 @@ static struct gate_effect *effect_add_ok(struct gate *g, uint64_t token, char *a
 	return e;
 }
 
-/* What all pushes of a unit are told is written once. */
-static void effect_write_done(struct gate *g, const char *word)
+void effect_done(struct gate *g, uint64_t token, char *actions, const char *word)
 {
-	char *at = stpcpy(g->done.text, "iteration=");
+	struct queued *q = effect_queue(g);
 
-	at += number_format_u64(g->applied, at);
-	at = stpcpy(stpcpy(stpcpy(at, " "), word), "=1");
-	g->done.len = (size_t)(at - g->done.text);
-	g->done.applied = g->applied;
-	g->done.word = word;
-}
-
-void effect_done(struct gate *g, uint64_t token, char *actions, const char *word, const char *more)
-{
-	struct gate_effect *e = effect_add_ok(g, token, actions);
-
-	if (!e)
-		return;
-	if (g->done.word != word || g->done.applied != g->applied)
-		effect_write_done(g, word);
-	memcpy(e->fields, g->done.text, g->done.len + 1);
-	if (*more)
-		snprintf(e->fields + g->done.len, sizeof e->fields - g->done.len, "%s", more);
+	if (q)
+		*q = (struct queued){.actions = actions, .token = token, .iteration = g->applied, .word = word};
+	else
+		free(actions);
 }
 
 void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, ...)
@@ -121,31 +125,61 @@ void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,
 	e->sequence = sequence;
 }
 
+/* The answers to all pushes of a unit have the same fields, which are written once. */
+static struct gate_effect *effect_write_done(struct gate *g, const struct queued *q)
+{
+	struct gate_effect *e = &g->done;
+
+	if (g->done_word != q->word || e->iteration != q->iteration) {
+		char *at = stpcpy(e->fields, "iteration=");
+		at += number_format_u64(q->iteration, at);
+		stpcpy(stpcpy(stpcpy(at, " "), q->word), "=1");
+	}
+	g->done_word = q->word;
+	e->kind = GATE_ANSWER;
+	e->ok = 1;
+	e->token = q->token;
+	e->iteration = q->iteration;
+	e->actions = q->actions;
+	return e;
+}
+
+/* It was carried out, or will not be. */
+static void effect_end(struct gate *g, const struct queued *q)
+{
+	if (q->word)
+		free(q->actions);
+	else
+		effect_free(g, q->effect);
+}
+
 const struct gate_effect *gate_next(struct gate *g)
 {
 	/* An effect may be missing: an answer behind it would tell what was not done. */
 	if (g->failed)
 		return NULL;
-	if (g->effect_next > 0)
-		effect_clear(&g->effect[g->effect_next - 1]);
-	if (g->effect_next == g->effects) {
-		g->effects = g->effect_next = 0;
+	if (g->queue_next > 0)
+		effect_end(g, &g->queue[g->queue_next - 1]);
+	if (g->queue_next == g->queued) {
+		g->queued = g->queue_next = 0;
 		return NULL;
 	}
-	return &g->effect[g->effect_next++];
+	const struct queued *q = &g->queue[g->queue_next++];
+	return q->word ? effect_write_done(g, q) : q->effect;
 }
 
-const struct gate_effect *gate_ahead(const struct gate *g, size_t count)
+uint64_t gate_ahead(const struct gate *g, size_t count)
 {
-	size_t i = g->effect_next + count;
-	return i > 0 && i <= g->effects ? &g->effect[i - 1] : NULL;
+	size_t i = g->queue_next + count;
+	return i > 0 && i <= g->queued && g->queue[i - 1].word ? g->queue[i - 1].token : 0;
 }
 
 void effects_free(struct gate *g)
 {
-	for (size_t i = 0; i < g->effects; i++)
-		effect_clear(&g->effect[i]);
-	free(g->effect);
+	for (size_t i = g->queue_next > 0 ? g->queue_next - 1 : 0; i < g->queued; i++)
+		effect_end(g, &g->queue[i]);
+	free(g->queue);
+	pool_free(&g->effect);
 }
 
 int gate_failed(const struct gate *g)

@@ -235,6 +235,17 @@ struct given {
 
 enum cut_state { CUT_NONE, CUT_WANTED, CUT_SAVING, CUT_FORKING, CUT_WRITING };
 
+/* An effect that waits. Most are answers to pushes; each of them is only this, as a hundred thousand of them may
+ * wait. */
+struct queued {
+	const char *word; /* of effect_done(); NULL: it is a whole effect */
+	union {
+		struct gate_effect *effect;
+		char *actions;
+	};
+	uint64_t token, iteration;
+};
+
 struct gate {
 	struct gate_options options;
 	struct worker *workers; /* every id ever seen, */
@@ -309,14 +320,11 @@ struct gate {
 	uint64_t beginnings; /* with one's own state of iteration 0; 0: with what all say they have */
 	uint64_t unheld; /* this unit's settle waits for no state any more; it counts from 1 */
 
-	struct gate_effect *effect;
-	size_t effects, effects_max, effect_next;
-	struct { /* as effect_done() wrote it last; word NULL: it has not */
-		uint64_t applied;
-		const char *word;
-		char text[64];
-		size_t len;
-	} done;
+	struct queued *queue; /* effects; before `queue_next` they were taken */
+	size_t queued, queue_max, queue_next;
+	struct pool effect;      /* memory of those that are whole */
+	struct gate_effect done; /* the one that was taken last, if it was of effect_done(); with this word */
+	const char *done_word;
 	int failed;
 };
 
@@ -324,8 +332,9 @@ struct gate {
 struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind);
 void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* `iteration= WORD=1`, and more. */
-void effect_done(struct gate *g, uint64_t token, char *actions, const char *word, const char *more);
+/* `iteration= WORD=1`; the word stays. */
+void effect_done(struct gate *g, uint64_t token, char *actions, const char *word);
+struct gate_effect *effect_last(const struct gate *g); /* the newest one, which must be whole */
 void effect_err(struct gate *g, uint64_t token, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,

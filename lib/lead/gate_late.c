@@ -33,6 +33,8 @@ static void late_answer(struct gate *g, struct worker *w, uint64_t iteration, in
 
 void late_pushed(struct gate *g, struct worker *w)
 {
+	if (g->options.late <= 0.0)
+		return;
 	late_answer(g, w, g->applied, 0);
 	w->compute = COMPUTE_NONE;
 }

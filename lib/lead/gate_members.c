@@ -24,6 +24,7 @@ int gate_new(struct gate **out, const struct gate_options *options, struct error
 	g->options = *options;
 	g->push = (struct pool){.bytes = sizeof(struct push)};
 	g->worker = (struct pool){.bytes = sizeof(struct worker)};
+	g->effect = (struct pool){.bytes = sizeof(struct gate_effect)};
 	if (g->options.workers_max == 0)
 		g->options.workers_max = GATE_WORKERS_MAX;
 	if (g->options.actions_max == 0)
@@ -217,7 +218,7 @@ static void answer_join(struct gate *g, struct worker *w)
 		  (unsigned long long)(g->options.sync == GATE_BSP ? g->open : g->applied),
 		  g->active);
 	if (!g->failed)
-		g->effect[g->effects - 1].enters = 1;
+		effect_last(g)->enters = 1;
 	w->acts_seen = g->acts_base + g->acts; /* what is in force is what was published */
 	if (states_know(g))
 		begins_tell(g, w);

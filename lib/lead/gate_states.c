@@ -166,7 +166,7 @@ int states_know(const struct gate *g)
 
 void states_tell(struct gate *g, struct worker *w)
 {
-	struct gate_effect *e = g->effects ? &g->effect[g->effects - 1] : NULL;
+	struct gate_effect *e = effect_last(g);
 
 	if (g->give.giver != w || g->give.attempt || g->failed)
 		return;

@@ -137,7 +137,7 @@ int gate_save(const struct gate *g, char **text, size_t *len, struct error *err)
 {
 	FILE *out;
 
-	if (g->cut != CUT_NONE || g->effect_next < g->effects || g->quit)
+	if (g->cut != CUT_NONE || g->queue_next < g->queued || g->quit)
 		return error_set(err, ERROR_TEMPFAIL, "gate", "%s",
 				 g->quit              ? "it is at its end"
 				 : g->cut != CUT_NONE ? "a cut is being made"

@@ -573,13 +573,17 @@ static void units_answer(struct gate *g, struct push *p)
 	const char *word = p->late ? "dropped" : "applied";
 	char *actions = p->tokens ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL;
 	int obeys = actions != NULL;
-	char more[STATES_SAMPLES_MAX + sizeof " repeated=1"];
+	int is_plain = !g->options.foreign && !g->enough; /* nothing else is told with it */
+	char samples[STATES_SAMPLES_MAX];
 
 	p->worker->answered = g->now;
 	for (size_t i = 0; i < p->tokens; i++) {
-		states_samples(g, more);
-		effect_done(g, p->token[i], i == 0 ? actions : NULL, word,
-			    i ? strcat(more, " repeated=1") : more);
+		if (is_plain && i == 0) {
+			effect_done(g, p->token[i], actions, word);
+			continue;
+		}
+		effect_ok(g, p->token[i], i == 0 ? actions : NULL, "iteration=%llu %s=1%s%s",
+			  (unsigned long long)g->applied, word, states_samples(g, samples), i ? " repeated=1" : "");
 		begins_tell(g, p->worker);
 		states_tell(g, p->worker);
 	}

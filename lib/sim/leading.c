@@ -257,16 +257,13 @@ static void leading_carry_out(struct sim *s, const struct gate_effect *e)
 /* The node that is answered so many effects from now, or NULL. */
 static const struct sim_node *leading_ahead(const struct sim *s, size_t count)
 {
-	const struct gate_effect *e = gate_ahead(s->gate, count);
-	return e && e->kind == GATE_ANSWER && e->token > 0 ? &s->node[(e->token - 1) % s->workers] : NULL;
+	uint64_t token = gate_ahead(s->gate, count);
+	return token > 0 ? &s->node[(token - 1) % s->workers] : NULL;
 }
 
-/* What is touched soon is fetched: the effect, its node, and where the monitor has that if a report will be due. */
+/* What is touched soon is fetched: a node, and where the monitor has that if a report will be due. */
 static void leading_fetch(struct sim *s)
 {
-	const char *effect = (const char *)gate_ahead(s->gate, 4 * LEADING_AHEAD);
-	__builtin_prefetch(effect);
-	__builtin_prefetch(effect ? effect + offsetof(struct gate_effect, fields) : NULL);
 	const struct sim_node *n = leading_ahead(s, 3 * LEADING_AHEAD);
 	if (n)
 		sim_fetch(n, SIM_LINES_ANSWER);
