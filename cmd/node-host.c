@@ -112,11 +112,12 @@ static int node_host_fetch(const struct remote_options *host, struct error *err)
 	return result;
 }
 
-/* Ends as the command ended. */
+/* Ends as the command ended. Other signals stay blocked: one that came just now is not the
+ * command's end. */
 static int end_like(const struct node_end *end)
 {
 	const struct rlimit no_core = {0};
-	sigset_t none;
+	sigset_t one;
 	if (end->oom) {
 		fprintf(stderr, PROGRAM ": the command was ended: there was no memory for it\n");
 		return OOM_STATUS;
@@ -125,8 +126,9 @@ static int end_like(const struct node_end *end)
 		return end->status;
 	setrlimit(RLIMIT_CORE, &no_core);
 	signal(end->signal, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	sigemptyset(&one);
+	sigaddset(&one, end->signal);
+	sigprocmask(SIG_UNBLOCK, &one, NULL);
 	raise(end->signal);
 	return 128 + end->signal; /* one that ends nothing here */
 }

@@ -143,6 +143,21 @@ killed() {
 	[ "$status" -eq 3 ]
 }
 
+@test "it ends by the command's signal, also if another one comes just then" {
+	cc -shared -fPIC -o late.so -x c - <<-'C'
+		#include <signal.h>
+		#include <sys/resource.h>
+		#include <unistd.h>
+		int setrlimit(__rlimit_resource_t what, const struct rlimit *limit)
+		{
+			return what == RLIMIT_CORE && limit ? kill(getpid(), SIGUSR1) : 0;
+		}
+	C
+	LD_PRELOAD=$T/late.so ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0 \
+		run node-host h1 /bin/sh -c 'kill -9 $$'
+	[ "$status" -eq 137 ]
+}
+
 @test "killed here, nothing of it is left there" {
 	killed node-host h1
 }
