@@ -30,14 +30,17 @@
  *       last=FILE     is made last: other files may be half while it is not there
  *       check=COMMAND of a shell, in DIR/work, with $status, $error, $acknowledged requests, says whether what is there is right; then
  *                     output and files are not compared
- *       deadline=S    (20)
+ *       deadline=S    (60: the machine may be busy)
  *       malloc=FILE   the library that makes allocations fail
  *       most=N        calls for each error, spread over all (0: all)
- *       only=ERROR    [:N[:once|always]]
+ *       pairs=N       afterwards so many runs in which two calls fail, by chance
+ *       seed=N        of that
+ *       only=ERROR    [:N[:once|always[+ERROR:M]]]: of a pair, the Mth call behind the first one
  *       show=1        what was struck
  */
 #define _GNU_SOURCE
 #include <assert.h>
+#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -69,8 +72,8 @@
 
 static const char *name, *dir, *program, *speaks, *say_file, *state_request, *mask, *check, *preload, *only, *again_statuses, *last;
 static int first_status, show;
-static double deadline = 20.0;
-static long most;
+static double deadline = 60.0;
+static long most, pairs;
 static char **command;
 
 /* ---- what can go wrong ---- */
@@ -209,7 +212,20 @@ static struct fault {
 	enum what what;
 	long nth;
 	int is_always;
+	/* Of a pair: what the gap-th call gives, of those behind the first one that could. */
+	enum what then;
+	long gap;
 } fault;
+
+static int is_pair(const struct fault *f)
+{
+	return f->gap > 0;
+}
+
+static int gives(const struct fault *f, enum what what)
+{
+	return f->what == what || (is_pair(f) && f->then == what);
+}
 
 /* Shared with the library that makes allocations fail. */
 static struct allocations {
@@ -220,7 +236,8 @@ static struct allocations {
 static struct run {
 	pid_t pid;
 	int status;             /* as of waitpid(2) */
-	int hung, struck, hit_stderr, killed;
+	int hung, struck, struck_then, hit_stderr, killed;
+	long behind;            /* calls behind the first one that could give the second error */
 	long seen[WHATS];       /* calls that could */
 	char where[400];        /* what was struck first */
 	struct timespec began;
@@ -313,9 +330,12 @@ static int is_own_pipe(pid_t tid, int fd, const char *pipe)
 	return 0;
 }
 
-static unsigned can_give(pid_t tid, const struct call *call, const struct user_regs_struct *r)
+/* Of the errors `wanted`, those that this call can give. */
+static unsigned can_give(pid_t tid, const struct call *call, const struct user_regs_struct *r, unsigned wanted)
 {
 	unsigned could = call->file;
+	if (!((call->file | call->socket | call->other | (PIPE)) & wanted))
+		return 0;
 	int flags = (int)(call->nr == SYS_openat ? r->rdx : r->rsi);
 	if (call->on == OPENED && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_CREAT))
 		could &= ~(unsigned)(SPC | ROFS);
@@ -331,16 +351,16 @@ static unsigned can_give(pid_t tid, const struct call *call, const struct user_r
 		/* Standard output is a file here, and a pipe for most people. */
 		if (r->rdi == 1 && call->nr == SYS_write && to[0] == '/')
 			could |= PIPE;
-		if (could & (AGAIN) && !never_waits(tid, (int)r->rdi))
+		if (could & wanted & (AGAIN) && !never_waits(tid, (int)r->rdi))
 			could &= ~(unsigned)(AGAIN);
 		if (call->nr == SYS_sendto && (r->r10 & MSG_DONTWAIT))
 			could |= AGAIN;
 	}
-	if (could & (INTR) && call->nr != SYS_epoll_wait && call->nr != SYS_epoll_pwait && !has_handlers(tid))
+	if (could & wanted & (INTR) && call->nr != SYS_epoll_wait && call->nr != SYS_epoll_pwait && !has_handlers(tid))
 		could &= ~(unsigned)(INTR);
 	if (could & (LESS) && (call->nr == SYS_recvmsg || call->nr == SYS_sendmsg))
 		could &= ~(unsigned)(LESS);
-	return could | 1 << KILL_BEFORE | 1 << KILL_AFTER;
+	return could;
 }
 
 static void tell_where(struct task *t, const struct user_regs_struct *r)
@@ -360,7 +380,41 @@ static void tell_where(struct task *t, const struct user_regs_struct *r)
 		if (readlink(path, text, sizeof text - 1) < 0)
 			text[0] = '\0';
 	}
-	snprintf(run.where, sizeof run.where, "%s %.200s", t->call->name, text);
+	size_t had = strlen(run.where);
+	snprintf(run.where + had, sizeof run.where - had, "%s%s %.180s", had ? ", then " : "", t->call->name, text);
+}
+
+/* The call that begins gives this. */
+static void strike(struct task *t, struct user_regs_struct *r, enum what what)
+{
+	run.hit_stderr |= t->call->on == FD && r->rdi == 2;
+	if (what == KILL_BEFORE) {
+		run.killed = 1;
+		kill(group_of(t->tid), SIGKILL);
+	} else if (what == KILL_AFTER) {
+		t->kills = 1;
+	} else if (what == SHORT) {
+		if (t->call->nr != SYS_readv && t->call->nr != SYS_writev) {
+			unsigned long long *count = t->call->nr == SYS_copy_file_range ? &r->r8
+						    : t->call->nr == SYS_sendfile      ? &r->r10
+										       : &r->rdx;
+			*count = (*count + 1) / 2;
+		} else if (r->rdx > 1) {
+			r->rdx = 1;
+		} else {
+			t->piece = r->rsi + sizeof(void *);
+			t->length = (uint64_t)ptrace(PTRACE_PEEKDATA, t->tid, (void *)t->piece, NULL);
+			ptrace(PTRACE_POKEDATA, t->tid, (void *)t->piece, (void *)((t->length + 1) / 2));
+		}
+		ptrace(PTRACE_SETREGS, t->tid, NULL, r);
+	} else {
+		t->result = t->call->nr == SYS_brk ? 0 : -whats[what].errnum;
+		/* A descriptor is closed, whatever is answered. */
+		if (t->call->nr != SYS_close) {
+			r->orig_rax = (unsigned long long)-1;
+			ptrace(PTRACE_SETREGS, t->tid, NULL, r);
+		}
+	}
 }
 
 /* A call begins: it may have to fail. */
@@ -378,10 +432,21 @@ static void enter(struct task *t, struct user_regs_struct *r)
 	memcpy(t->last, now, sizeof now);
 	if (t->repeats > 1 && !run.struck)
 		return;
-	unsigned could = can_give(t->tid, t->call, r);
+	unsigned wanted = fault.what == COUNT ? ~0u : 1u << fault.what | (is_pair(&fault) ? 1u << fault.then : 0);
+	unsigned could = can_give(t->tid, t->call, r, wanted & ~(1u << KILL_BEFORE | 1u << KILL_AFTER)) | 1 << KILL_BEFORE | 1 << KILL_AFTER;
 	for (int i = 0; i < WHATS; i++)
 		run.seen[i] += could >> i & 1;
-	if (fault.what >= MALLOC || !(could >> fault.what & 1))
+	if (fault.what >= MALLOC)
+		return;
+	if (is_pair(&fault) && run.struck) {
+		if (could >> fault.then & 1 && ++run.behind == fault.gap) {
+			run.struck_then = 1;
+			tell_where(t, r);
+			strike(t, r, fault.then);
+		}
+		return;
+	}
+	if (!(could >> fault.what & 1))
 		return;
 	long mine = run.seen[fault.what];
 	if (mine != fault.nth && !(fault.is_always && mine > fault.nth))
@@ -389,34 +454,7 @@ static void enter(struct task *t, struct user_regs_struct *r)
 	if (!run.struck)
 		tell_where(t, r);
 	run.struck = 1;
-	run.hit_stderr |= t->call->on == FD && r->rdi == 2;
-	if (fault.what == KILL_BEFORE) {
-		run.killed = 1;
-		kill(group_of(t->tid), SIGKILL);
-	} else if (fault.what == KILL_AFTER) {
-		t->kills = 1;
-	} else if (fault.what == SHORT) {
-		if (t->call->nr != SYS_readv && t->call->nr != SYS_writev) {
-			unsigned long long *count = t->call->nr == SYS_copy_file_range ? &r->r8
-						    : t->call->nr == SYS_sendfile      ? &r->r10
-										       : &r->rdx;
-			*count = (*count + 1) / 2;
-		} else if (r->rdx > 1) {
-			r->rdx = 1;
-		} else {
-			t->piece = r->rsi + sizeof(void *);
-			t->length = (uint64_t)ptrace(PTRACE_PEEKDATA, t->tid, (void *)t->piece, NULL);
-			ptrace(PTRACE_POKEDATA, t->tid, (void *)t->piece, (void *)((t->length + 1) / 2));
-		}
-		ptrace(PTRACE_SETREGS, t->tid, NULL, r);
-	} else {
-		t->result = t->call->nr == SYS_brk ? 0 : -whats[fault.what].errnum;
-		/* A descriptor is closed, whatever is answered. */
-		if (t->call->nr != SYS_close) {
-			r->orig_rax = (unsigned long long)-1;
-			ptrace(PTRACE_SETREGS, t->tid, NULL, r);
-		}
-	}
+	strike(t, r, fault.what);
 }
 
 static void leave(struct task *t, struct user_regs_struct *r)
@@ -481,7 +519,7 @@ static int is_program(pid_t tid)
 static void go_on(struct task *t, int signal)
 {
 	int is_over = fault.what == NONE || fault.what == MALLOC ||
-		      (run.struck && !fault.is_always && !t->is_inside);
+		      (run.struck && !fault.is_always && !t->is_inside && (!is_pair(&fault) || run.struck_then));
 	ptrace(t->state == COUNTED && !is_over ? PTRACE_SYSCALL : PTRACE_CONT, t->tid, NULL,
 	       (void *)(long)signal);
 }
@@ -836,13 +874,58 @@ struct input {
 	char data[1 << 16];
 };
 
+/* Whether all tasks of the daemon wait, and its first one for clients; it has computed so far in *ran. */
+static int is_waiting(char *ran, size_t max)
+{
+	char path[60], text[1000];
+	pid_t pid = __atomic_load_n(&run.pid, __ATOMIC_ACQUIRE);
+	size_t len = 0, n;
+	struct dirent *e;
+	if (pid <= 0 || read_proc(text, sizeof text, pid, "syscall") == 0)
+		return 0;
+	long nr = atol(text);
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	DIR *d = nr == SYS_epoll_wait || nr == SYS_epoll_pwait ? opendir(path) : NULL;
+	int result = d != NULL;
+	while (d && result && (e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		n = read_proc(text, sizeof text, atoi(e->d_name), "stat");
+		const char *state = n ? strrchr(text, ')') : NULL;
+		result = state && state[1] == ' ' && state[2] == 'S';
+		n = result ? read_proc(text, sizeof text, atoi(e->d_name), "schedstat") : 0;
+		len += (size_t)snprintf(ran + len, max - len, "%.60s", text);
+		result = result && len < max;
+	}
+	if (d)
+		closedir(d);
+	return result;
+}
+
+/* Waits until the daemon has ended (1), or nothing has moved in it for 20 ms, or `fd` says something (0). */
+static int settles(int fd)
+{
+	char ran[2][2000] = {"", ""};
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	for (int i = 0, quiet = 0; quiet < 4 && seconds_since(&run.began) < deadline; i = !i) {
+		if (has_ended())
+			return 1;
+		quiet = is_waiting(ran[i], sizeof ran[i]) && strcmp(ran[0], ran[1]) == 0 ? quiet + 1 : 0;
+		if (poll(&p, 1, 5) > 0)
+			return 0;
+	}
+	return has_ended();
+}
+
 /* The next byte; -1: the other side is gone, -2: it is silent. */
 static int next_byte(struct input *in)
 {
 	if (in->at == in->len) {
 		struct pollfd p = {.fd = in->fd, .events = POLLIN};
+		int ms = (int)(deadline * 500);
 		/* Where all calls fail, nobody needs to answer. */
-		int ms = fault.is_always && fault.what != SHORT ? 200 : (int)(deadline * 500);
+		if (fault.is_always && fault.what != SHORT && settles(in->fd) == 0 && poll(&p, 1, 0) == 0)
+			return -2;
 		while (ms > 0 && poll(&p, 1, 50) == 0 && !has_ended())
 			ms -= 50;
 		if (ms <= 0)
@@ -998,8 +1081,8 @@ static void *converse(void *unused)
 		}
 	}
 	/* One that has closed us may be on its way to its end. */
-	for (int ms = talk.is_unsure && !talk.was_silent ? 30 : 0; ms > 0 && !has_ended(); ms--)
-		usleep(1000);
+	if (talk.is_unsure && !talk.was_silent)
+		settles(-1);
 	pid_t pid = __atomic_load_n(&run.pid, __ATOMIC_ACQUIRE);
 	if (pid > 0)
 		kill(pid, SIGTERM);
@@ -1008,11 +1091,13 @@ static void *converse(void *unused)
 
 /* ---- verdicts ---- */
 
-static long fault_count, wrong_count;
+static long fault_count, pair_count, wrong_count;
 
 static void fault_text(char *out, size_t max, const struct fault *f)
 {
-	snprintf(out, max, "%s:%ld:%s", whats[f->what].name, f->nth, f->is_always ? "always" : "once");
+	int n = snprintf(out, max, "%s:%ld:%s", whats[f->what].name, f->nth, f->is_always ? "always" : "once");
+	if (is_pair(f))
+		snprintf(out + n, max - (size_t)n, "+%s:%ld", whats[f->then].name, f->gap);
 }
 
 static int is_wrong;
@@ -1084,7 +1169,8 @@ static int checks(int status)
 {
 	char line[4000];
 	snprintf(line, sizeof line, "cd work && status=%d error=%s acknowledged=%zu && { %s\n} >../check.out 2>&1",
-		 status, fault.what < WHATS ? whats[fault.what].name : "", talk.acknowledged, check);
+		 status, fault.what < WHATS ? whats[gives(&fault, BIO) ? BIO : fault.what].name : "",
+		 talk.acknowledged, check);
 	return system(line) == 0;
 }
 
@@ -1116,11 +1202,17 @@ static void compare_files(const struct fault *f, const char *where, int is_half,
 			wrong(f, where, "%s is missing", reference.file[i].path);
 }
 
+/* Who knows of it goes on. */
+static int is_harmless(const struct fault *f)
+{
+	return whats[f->what].is_harmless && (!is_pair(f) || whats[f->then].is_harmless);
+}
+
 static void judge_end(const struct fault *f, const char *where, int *status)
 {
 	int signal = WIFSIGNALED(run.status) ? WTERMSIG(run.status) : 0;
 	*status = WEXITSTATUS(run.status);
-	if (signal && !(signal == SIGKILL && run.killed) && !(signal == SIGPIPE && f->what == BPIPE) &&
+	if (signal && !(signal == SIGKILL && run.killed) && !(signal == SIGPIPE && gives(f, BPIPE)) &&
 	    !(signal == SIGTERM && says_where())) {
 		wrong(f, where, run.hung ? "hangs" : "signal %d", signal);
 	} else if (!signal && *status != first_status) {
@@ -1128,9 +1220,9 @@ static void judge_end(const struct fault *f, const char *where, int *status)
 		if (*status != 1 && (*status < 64 || *status > 78) && !(speaks && *status == 128 + SIGKILL))
 			wrong(f, where, "status %d", *status);
 		/* Whose reader has gone is not told. */
-		if (!run.hit_stderr && f->what != BPIPE && !says_where())
+		if (!run.hit_stderr && !gives(f, BPIPE) && !says_where())
 			wrong(f, where, "status %d, no place in the message", *status);
-		if (whats[f->what].is_harmless)
+		if (is_harmless(f))
 			wrong(f, where, "status %d", *status);
 		if (*status == 70)
 			wrong(f, where, "status 70");
@@ -1160,7 +1252,7 @@ static void judge_files(const struct fault *f)
 	int status, killed = run.killed;
 	memcpy(where, run.where, sizeof where);
 	judge_end(f, where, &status);
-	judge_result(f, where, status, killed || f->is_always);
+	judge_result(f, where, status, killed || f->is_always || is_pair(f));
 	if (again_statuses && strcmp(again_statuses, "never") == 0)
 		return;
 	run_command((struct fault){.what = NONE}, 0);
@@ -1183,7 +1275,7 @@ static void judge_talk(const struct fault *f)
 		wrong(f, where, "%s", t.wrong);
 	if (check && !checks(status))
 		wrong(f, where, "status %d, %zu requests were acknowledged; what is there is wrong", status, t.acknowledged);
-	if (whats[f->what].is_harmless && t.acknowledged < request_count)
+	if (is_harmless(f) && t.acknowledged < request_count)
 		wrong(f, where, "only %zu requests were answered", t.acknowledged);
 	talk = (struct talk){.asks_state_only = 1};
 	run_command((struct fault){.what = NONE}, 1);
@@ -1209,11 +1301,11 @@ static int try_fault(struct fault f)
 	renew();
 	talk = (struct talk){0};
 	run_command(f, say_file != NULL);
-	if (!run.struck)
+	if (!run.struck || (is_pair(&f) && !run.struck_then))
 		return 0;
 	if (is_librarys_own())
 		return 1;
-	fault_count++;
+	*(is_pair(&f) ? &pair_count : &fault_count) += 1;
 	if (show) {
 		char text[100];
 		fault_text(text, sizeof text, &f);
@@ -1246,6 +1338,26 @@ static void first_run(void)
 	tree_read(&reference, "work", 1);
 }
 
+static enum what what_named(const char *word)
+{
+	for (int w = 0; w < WHATS; w++)
+		if (strcmp(whats[w].name, word) == 0)
+			return (enum what)w;
+	return NONE;
+}
+
+/* Two calls, by chance; often the second one is among those that follow because the first one has failed. */
+static struct fault any_pair(const long *possible)
+{
+	struct fault f = {.what = MALLOC};
+	while (f.what >= KILL_BEFORE || possible[f.what] == 0)
+		f.what = (enum what)(random() % WHATS);
+	f.nth = 1 + random() % possible[f.what];
+	f.then = (enum what)(random() % MALLOC);
+	f.gap = 1 + random() % (random() % 2 ? 4 : 40);
+	return f;
+}
+
 int main(int argc, char **argv)
 {
 	int i = 3;
@@ -1271,6 +1383,10 @@ int main(int argc, char **argv)
 			first_status = atoi(value);
 		if (strncmp(argv[i], "show=", 5) == 0)
 			show = atoi(value);
+		if (strncmp(argv[i], "pairs=", 6) == 0)
+			pairs = atol(value);
+		if (strncmp(argv[i], "seed=", 5) == 0)
+			srandom((unsigned)atol(value));
 		if (strncmp(argv[i], "most=", 5) == 0)
 			most = atol(value);
 		if (strncmp(argv[i], "deadline=", 9) == 0)
@@ -1279,15 +1395,15 @@ int main(int argc, char **argv)
 	command = argv + i + 1;
 	if (!program)
 		program = strrchr(command[0], '/') ? strrchr(command[0], '/') + 1 : command[0];
+	struct fault pair = {.what = NONE};
 	if (only) {
-		char what[40] = "";
-		sscanf(only, "%39[^:]:%ld", what, &nth);
-		for (int w = 0; w < WHATS; w++)
-			if (strcmp(whats[w].name, what) == 0)
-				chosen = (enum what)w;
-		if (chosen == NONE)
+		char what[40] = "", then[40] = "";
+		sscanf(only, "%39[^:]:%ld:once+%39[^:]:%ld", what, &nth, then, &pair.gap);
+		chosen = what_named(what);
+		if (chosen == NONE || (pair.gap && what_named(then) == NONE))
 			return 64;
 		mode = strchr(only, ':') ? strchr(strchr(only, ':') + 1, ':') : NULL;
+		pair = (struct fault){.what = chosen, .nth = nth, .then = what_named(then), .gap = pair.gap};
 	}
 	char shared[1000];
 	if (chdir(dir) != 0)
@@ -1318,7 +1434,7 @@ int main(int argc, char **argv)
 		run_command((struct fault){.what = MALLOC}, say_file != NULL);
 		possible[MALLOC] = run.seen[MALLOC];
 	}
-	for (int w = 0; w < WHATS; w++) {
+	for (int w = 0; w < WHATS && !pair.gap; w++) {
 		if (chosen != NONE && chosen != (enum what)w)
 			continue;
 		long step = most > 0 && possible[w] > most ? possible[w] / most : 1;
@@ -1335,7 +1451,11 @@ int main(int argc, char **argv)
 				break;
 		}
 	}
-	printf("failing-calls program=%s calls=%ld faults=%ld wrong=%ld seconds=%.0f\n", name, all, fault_count,
-	       wrong_count, seconds_since(&began));
+	if (pair.gap)
+		try_fault(pair);
+	for (long n = 0, tries = 0; chosen == NONE && n < pairs && tries < 4 * pairs; tries++)
+		n += try_fault(any_pair(possible));
+	printf("failing-calls program=%s calls=%ld faults=%ld pairs=%ld wrong=%ld seconds=%.0f\n", name, all, fault_count,
+	       pair_count, wrong_count, seconds_since(&began));
 	return wrong_count > 0;
 }
