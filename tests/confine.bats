@@ -141,7 +141,7 @@ ALL_BUT_READ='write run unix inet signal ring'
 	cd "$PACELINE_ROOT"
 	not grep -rnE '\<(system|popen|wordexp)\(' --include='*.[ch]' lib cmd
 	# The template of a launcher and srun; TRAINER; whether a word of the user is a command here.
-	# What another host is told: ssh(1) has a shell there anyway. predict and auc, one after the other.
+	# What another host is told: ssh(1) has a shell there anyway.
 	diff - <(grep -rcE '"(/bin/)?(ba|da)?sh", "-c"' --include='*.[ch]' lib cmd | grep -v ':0$' | LC_ALL=C sort) <<-'END'
 		cmd/trainctl/check.c:1
 		lib/proc/launcher.c:2
@@ -149,6 +149,5 @@ ALL_BUT_READ='write run unix inet signal ring'
 		lib/run/more_hosts.c:1
 		lib/run/parts.c:2
 		lib/run/role.c:1
-		lib/run/score.c:1
 	END
 }

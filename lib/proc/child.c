@@ -253,6 +253,8 @@ static void child_on_end(evutil_socket_t fd, short what, void *arg)
 static void child_become(const struct child_options *o, int input, int output, int words)
 {
 	char *const *argv = o->argv;
+	if (o->output_file)
+		output = o->output_file; /* our end of the pipe says when it has gone */
 	setpgid(0, 0);
 	process_signals_reset();
 	if (o->errors == CHILD_ERRORS_IN_OUTPUT)
@@ -268,7 +270,7 @@ static void child_become(const struct child_options *o, int input, int output, i
 /* The input is a file in memory, so a child that does not read it can't block us. */
 static int input_fd(const struct child_options *o, struct error *err)
 {
-	int fd = memfd_create("input", MFD_CLOEXEC);
+	int fd = o->input_file ? fcntl(o->input_file, F_DUPFD_CLOEXEC, 0) : memfd_create("input", MFD_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, ERROR_OS, o->argv[0], "memfd");
 	if (o->input_bytes > 0 &&

@@ -40,6 +40,7 @@ struct child_options {
 	char *const *argv; /* program with its path, arguments; NULL-terminated */
 	const void *input; /* its stdin; NULL: empty */
 	size_t input_bytes;
+	int input_file, output_file; /* open files to read and write in place of those; 0: none. They stay the caller's */
 	double seconds;          /* after these it and what it started are killed */
 	size_t output_bytes_max; /* more: killed; 0: 1 MiB */
 	/* For a program that is not ours: each line of its stderr is logged behind this name

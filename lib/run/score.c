@@ -6,17 +6,12 @@
 #include "proc/child.h"
 #include "proc/process.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Through a file, not a pipe: sh tells the status of a pipe's last program only, and half a
- * prediction must not become a score. */
-static const char script[] =
-	"p=$1 a=$2 c=$3 t=$4 b=$5 l=$6 d=$7; shift 7; true >\"$t\" || exit 73; "
-	"case $l in class) o='--probabilities label' ;; *) o= ;; esac; "
-	"for f; do \"$p\" -c \"$c\" --bad-rows \"$b\" --device \"$d\" $o \"$f\" >>\"$t\" || exit; done; "
-	"\"$a\" --labels \"$l\" <\"$t\"; e=$?; rm -f \"$t\"; exit $e";
+#include <unistd.h>
 
 /* Which of them a model has: the first one says whether it became better. */
 static void wanted_scores(const struct job *job, enum score wanted[2])
@@ -89,6 +84,21 @@ static int is_last(const struct supervisor *s)
 	return s->phases.now == PHASE_SCORING && strcmp(s->score.scored, s->checkpoint.latest) == 0;
 }
 
+static void score_forget(struct supervisor *s)
+{
+	if (s->score.file > 0)
+		close(s->score.file);
+	s->score.file = 0;
+}
+
+static void score_over(struct supervisor *s)
+{
+	score_forget(s);
+	if (is_last(s))
+		s->score.done = 1;
+	sup_kick(s);
+}
+
 /* At the end the job has a model, but no score: the next run scores it again. */
 static void score_failed(struct supervisor *s, int status, const char *why)
 {
@@ -98,13 +108,22 @@ static void score_failed(struct supervisor *s, int status, const char *why)
 	sup_note(s, "warning", "scoring TEST with %s failed: %s", s->score.scored, why);
 }
 
+/* Whether one of the two has failed; then that is known. */
+static int score_refused(struct supervisor *s, const struct child_end *e)
+{
+	char text[CHILD_WHY_MAX];
+	s->score.child = NULL;
+	if (!child_failure(e, text))
+		return 0;
+	score_failed(s, e->cut == CHILD_WHOLE ? end_status(&e->end) : ERROR_TEMPFAIL, text);
+	return 1;
+}
+
 static void on_scored(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
-	char text[CHILD_WHY_MAX];
-	s->score.child = NULL;
-	if (child_failure(e, text))
-		score_failed(s, e->cut == CHILD_WHOLE ? end_status(&e->end) : ERROR_TEMPFAIL, text);
+	if (score_refused(s, e))
+		;
 	else if (take_scores(s, e->output) != 0)
 		score_failed(s, ERROR_DATA,
 			     job_has_documents(s->job)
@@ -119,40 +138,85 @@ static void on_scored(const struct child_end *e, void *arg)
 			score_judge(s);
 		}
 	}
-	if (is_last(s))
-		s->score.done = 1;
-	sup_kick(s);
+	score_over(s);
+}
+
+static int score_find(const struct supervisor *s, const char *program, struct argv *argv, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	if (process_find(program, s->options.search_path, path, sizeof path, err) != 0)
+		return -1;
+	argv_add(argv, path);
+	return 0;
+}
+
+static int score_ask(struct supervisor *s, struct argv *argv, struct child_options options, struct error *err)
+{
+	options.seconds = deadline_seconds(DEADLINE_SCORE);
+	options.arg = s;
+	return child_ask(&s->score.child, s->base, argv, options, err);
+}
+
+static int score_compare(struct supervisor *s, struct error *err)
+{
+	struct argv argv = {0};
+	if (score_find(s, "auc", &argv, err) != 0)
+		return -1;
+	argv_add(&argv, "--labels", job_labels_word(s->job));
+	lseek(s->score.file, 0, SEEK_SET);
+	return score_ask(s, &argv, (struct child_options){.input_file = s->score.file, .done = on_scored}, err);
+}
+
+/* Half a prediction must not become a score: so not by a pipe. */
+static void on_predicted(const struct child_end *e, void *arg)
+{
+	struct supervisor *s = arg;
+	struct error err;
+	int failed = score_refused(s, e);
+	if (!failed && score_compare(s, &err) != 0) {
+		score_failed(s, err.code, err.text);
+		failed = 1;
+	}
+	if (failed)
+		score_over(s);
+}
+
+static int score_begin(struct supervisor *s, struct error *err)
+{
+	char temporary[DIRS_PATH_MAX];
+	struct argv argv = {0};
+	dirs_state(&s->dirs, "scores.tmp", temporary);
+	s->score.file = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (s->score.file < 0 || unlink(temporary) != 0)
+		return error_errno(err, ERROR_CANTCREAT, temporary, "can't be made");
+	if (score_find(s, "predict", &argv, err) != 0)
+		return -1;
+	argv_add(&argv, "-c", s->score.scored, "--bad-rows", s->job->bad_rows,
+		 /* this machine need not have one, and the model is there */
+		 "--device", model_device_is_card(s->job->device) ? "auto" : "cpu");
+	if (job_labels(s->job) == MODEL_CLASS)
+		argv_add(&argv, "--probabilities", "label");
+	argv_add(&argv, "--");
+	for (size_t i = 0; i < s->job->test.count; i++)
+		argv_add(&argv, s->job->test.item[i]);
+	return score_ask(s, &argv, (struct child_options){.output_file = s->score.file, .done = on_predicted}, err);
 }
 
 void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 {
-	char predict[DIRS_PATH_MAX], auc[DIRS_PATH_MAX], temporary[DIRS_PATH_MAX];
 	struct error err;
 	if (s->score.child)
 		return;
 	s->score.done = last; /* so that a failure to start does not hold the end up */
 	scores_none(s->score.value);
 	s->score.at = clock_mono();
-	struct argv argv = {0};
 	snprintf(s->score.scored, sizeof s->score.scored, "%s", checkpoint);
-	if (process_find("predict", s->options.search_path, predict, sizeof predict, &err) != 0 ||
-	    process_find("auc", s->options.search_path, auc, sizeof auc, &err) != 0) {
-		score_failed(s, err.code, err.text);
+	if (score_begin(s, &err) == 0) {
+		s->score.done = 0;
 		return;
 	}
-	dirs_state(&s->dirs, "scores.tmp", temporary);
-	argv_add(&argv, "/bin/sh", "-c", script, "score", predict, auc, s->score.scored, temporary,
-		 s->job->bad_rows, job_labels_word(s->job),
-		 /* this machine need not have one, and the model is there */
-		 model_device_is_card(s->job->device) ? "auto" : "cpu");
-	for (size_t i = 0; i < s->job->test.count; i++)
-		argv_add(&argv, s->job->test.item[i]);
-	const struct child_options options = {
-		.seconds = deadline_seconds(DEADLINE_SCORE), .done = on_scored, .arg = s};
-	if (child_ask(&s->score.child, s->base, &argv, options, &err) == 0)
-		s->score.done = 0;
-	else
-		score_failed(s, err.code, err.text);
+	score_forget(s);
+	score_failed(s, err.code, err.text);
 }
 
 /* A score needs a checkpoint of now: one is made, and the next turn scores it. */
@@ -171,6 +235,7 @@ void sup_score_stop(struct supervisor *s)
 {
 	child_free(s->score.child);
 	s->score.child = NULL;
+	score_forget(s);
 }
 
 void sup_score_init(struct supervisor *s)

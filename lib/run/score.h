@@ -1,6 +1,6 @@
 /*
- * score: TEST scored with a checkpoint by the same predict(1) and auc(1) that a person would use;
- * in between (EVAL, EVAL patience) and at the end.
+ * score: TEST scored with a checkpoint by the same predict(1) and auc(1) that a person would use, one after
+ * the other; in between (EVAL, EVAL patience) and at the end.
  */
 #ifndef PACELINE_RUN_SCORE_H
 #define PACELINE_RUN_SCORE_H
@@ -15,6 +15,7 @@ struct supervisor;
 
 struct sup_score {
 	struct child *child;
+	int file;            /* in STATE, without a name: from predict to auc; 0: none */
 	double at;           /* clock_mono(): begun last */
 	int done;            /* the one at the end */
 	int status;          /* why the one at the end failed, as an exit status */

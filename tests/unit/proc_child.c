@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -68,6 +70,26 @@ static void where_its_errors_go(void **state)
 	errors = CHILD_ERRORS_OURS;
 }
 
+static void files_in_place_of_what_is_collected(void **state)
+{
+	(void)state;
+	struct error err;
+	const char *said = "never told";
+	char *const argv[] = {(char *)(size_t) "/bin/cat", NULL};
+	int in = memfd_create("in", MFD_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
+	char text[8] = "";
+	assert_int_equal(pwrite(in, "words", 5, 0), 5);
+	const struct child_options options = {
+		.argv = argv, .seconds = 60, .input_file = in, .output_file = out, .done = on_done, .arg = &said};
+	assert_int_equal(child_run(&options, &err), 0);
+	assert_null(said);
+	assert_string_equal(printed, "");
+	assert_int_equal(pread(out, text, sizeof text, 0), 5);
+	assert_string_equal(text, "words");
+	assert_int_equal(close(in), 0);
+	assert_int_equal(close(out), 0);
+}
+
 static void nobody_wants_to_know(void **state)
 {
 	(void)state;
@@ -82,6 +104,7 @@ int main(void)
 		cmocka_unit_test(a_good_end),
 		cmocka_unit_test(others),
 		cmocka_unit_test(where_its_errors_go),
+		cmocka_unit_test(files_in_place_of_what_is_collected),
 		cmocka_unit_test(nobody_wants_to_know),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
