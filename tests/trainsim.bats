@@ -557,6 +557,46 @@ series role=worker id=w999999 size=1 samples=200 batches=19 time-sum=2 last=1000
 	grep -q '^advice job=sim is=machine kind=worker what=w2 ' advice
 }
 
+@test "trainctl advise: what a batch takes however small it is" {
+	# What the job takes in truth with these fields, and whether what it would have saved is told right. BATCH: of four().
+	as_told() { # WHERE... -- FIELDS RECORD...
+		local where=() jct
+		while [ "$1" != -- ]; do where+=("$1") && shift; done
+		jct=$(four "sync=bsp every=1 epochs=5 servers=2${2:+ $2}" "${@:3}" | sed "1s/batch=400/batch=${BATCH-400}/" | field jct)
+		plrec where "${where[@]}" <advice | plrec tsv saves error >figures
+		awk -v was="$(tail -n 1 state/job.log | plrec tsv jct)" -v jct="$jct" \
+			'{ d = was - jct - $1; exit !((d < 0 ? -d : d) <= $2) }' figures
+	}
+	again() { # KEY=VALUE...: with these in the job file
+		sed -i /SOLUTION=/d state/job.env
+		printf '%s\n' "$@" >>state/job.env
+		trainctl advise --state-dir state >advice
+	}
+	local jobs='servers=2 epochs=5' decides='solution=antdt-nd short=1 long=1000'
+	local sleeps=('persistent nodes=w1 sleep=0.2 intensity=1' 'cost pull=0.01')
+	# A job whose sizes have changed says it.
+	advised "$jobs $decides" "${sleeps[@]}"
+	again SOLUTION=antdt-nd,every:1 MONITOR=short:1,long:1000
+	as_told type=option what=none -- '' "${sleeps[@]}"
+	cut -f 2 figures | between 0 6
+	trainctl advise --state-dir state --cluster | grep -Eq '^node id=w1 at=0.000000 delay=0.205[0-9]* speed=(1000|999)'
+	# Of one that was restarted nobody knows whether it would still be slow.
+	sleeps=('persistent nodes=w1 life=0 sleep=0.4 intensity=1' 'cost start=2')
+	advised "$jobs ${decides/1000/5} restart-window=5" "${sleeps[@]}"
+	again SOLUTION=antdt-nd,every:1 KILL_RESTART=window:5 MONITOR=short:1,long:5
+	grep -q '^restart ' state/job.log
+	as_told type=option what=none -- '' "${sleeps[@]}"
+	# One whose sizes were always the same leaves it open, and the figures say how much.
+	sleeps=('persistent nodes=w1 sleep=0.2 intensity=1')
+	advised "$jobs" "${sleeps[@]}"
+	BATCH=200 as_told type=option what=200 -- '' "${sleeps[@]}"
+	BATCH=800 as_told type=option what=800 -- '' "${sleeps[@]}"
+	as_told type=option what=antdt-nd -- 'solution=antdt-nd' "${sleeps[@]}"
+	# A pull is no part of it.
+	advised "$jobs" 'cost pull=0.05 push=0.05'
+	as_told type=suspect kind=barrier --
+}
+
 @test "trainctl advise: antdt-dd, where workers have measured their devices" {
 	local devices=('device nodes=w0,w1 speed=1200 launch=0.02 saturation=32 memory=60 type=fast'
 		'device nodes=w2,w3 speed=400 launch=0.02 saturation=32 memory=60 type=slow')

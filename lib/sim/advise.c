@@ -16,6 +16,7 @@
 #define SLOWEST 4  /* workers, and hosts, that are suspects, at most */
 #define TOLD 0.05  /* of the job, from which on a suspect is told first */
 #define WRONG 0.05 /* of a figure, by which it may be wrong */
+#define BESIDE 0.1 /* of a batch, which it may take however small it is, where that is not known */
 
 const char *const advise_name[ADVISE_KINDS] = {
 	"worker", "host", "workers", "server", "servers", "barrier", "data", "restarts", "checkpoints",
@@ -37,8 +38,9 @@ struct adviser {
 	const struct account *a;
 	const struct job *job;
 	struct copy copy; /* as it was */
-	double *median;   /* speed in each window */
-	double *slowness; /* how many times the median time each worker takes for a sample, in the mean */
+	double *median, *fixed; /* of workers in each window: speed, and seconds of each batch beside it */
+	double *slowness; /* how many times the median time each worker takes for an even batch, in the mean */
+	int is_unsure; /* it is not known how long smaller batches would take a worker, or one that is not restarted */
 	const char **host; /* of each worker; "": not known */
 	struct housed *by_host; /* workers, those of one host together */
 	double spread; /* of the workers' speeds, the middle half of them, by the median */
@@ -82,12 +84,14 @@ static int advise_begin(const struct adviser *v, struct what *w)
 	*w = (struct what){.job = *v->job, .copy = *c};
 	w->copy.speed = advise_copied(c->speed, c->workers * c->windows, sizeof *c->speed);
 	w->copy.rows = advise_copied(c->rows, c->workers * c->windows, sizeof *c->rows);
+	w->copy.fixed = advise_copied(c->fixed, c->workers * c->windows, sizeof *c->fixed);
+	w->copy.is_fixed = advise_copied(c->is_fixed, c->workers, sizeof *c->is_fixed);
 	w->copy.delay = advise_copied(c->delay, c->servers, sizeof *c->delay);
 	w->copy.event = advise_copied(c->event, c->events, sizeof *c->event);
 	w->copy.scale = advise_copied(c->scale, c->scales, sizeof *c->scale);
 	w->copy.saving = advise_copied(c->saving, c->windows, sizeof *c->saving);
 	w->copy.device = c->device ? advise_copied(c->device, c->workers, sizeof *c->device) : NULL;
-	if (!w->copy.speed || !w->copy.rows || !w->copy.delay || !w->copy.event || !w->copy.scale ||
+	if (!w->copy.speed || !w->copy.rows || !w->copy.fixed || !w->copy.is_fixed || !w->copy.delay || !w->copy.event || !w->copy.scale ||
 	    !w->copy.saving ||
 	    (c->device && !w->copy.device)) {
 		copy_free(&w->copy);
@@ -136,8 +140,11 @@ static void advise_with_checkpoints(const struct adviser *v, struct what *w, dou
 	double before = v->job->checkpoint_every, kept = before > 0 && every > 0 ? before / every : 0;
 	for (size_t i = 0; i < c->workers; i++)
 		for (size_t k = 0; k < c->windows; k++)
-			if (c->saving[k])
-				c->speed[i * c->windows + k] *= c->slower / (1 + (c->slower - 1) * kept);
+			if (c->saving[k]) {
+				double times = c->slower / (1 + (c->slower - 1) * kept);
+				c->speed[i * c->windows + k] *= times;
+				c->fixed[i * c->windows + k] /= times;
+			}
 	w->job.checkpoint_every = every;
 }
 
@@ -159,12 +166,23 @@ static int advise_is_suspected_server(enum advise_kind kind, const char *what, s
 	return kind == ADVISE_SERVERS || (kind == ADVISE_SERVER && advise_is_named(what, "ps", server));
 }
 
-/* From now on no slower than the median worker. */
-static void advise_at_pace(const struct adviser *v, struct copy *c, size_t worker)
+/* No slower than that in this window. */
+static void advise_at_least(struct copy *c, size_t worker, size_t window, double speed, double fixed)
 {
-	double *speed = c->speed + worker * c->windows;
-	for (size_t k = 0; k < c->windows; k++)
-		speed[k] = fmax(speed[k], v->median[k]);
+	size_t i = worker * c->windows + window;
+	c->speed[i] = fmax(c->speed[i], speed);
+	c->fixed[i] = fmin(c->fixed[i], fixed);
+}
+
+/* Of the workers that are not suspected. sorted: memory. */
+static double advise_median(const struct adviser *v, const double *of, size_t window, enum advise_kind kind,
+			    const char *what, double *sorted, double none)
+{
+	size_t others = 0;
+	for (size_t i = 0; i < v->copy.workers; i++)
+		if (!advise_is_suspected(v, kind, what, i))
+			sorted[others++] = of[i * v->copy.windows + window];
+	return others > 0 ? reals_median(sorted, others) : none;
 }
 
 /* The suspected workers are no slower than the median of the others. */
@@ -174,17 +192,28 @@ static int advise_like_others(const struct adviser *v, struct copy *c, enum advi
 	if (!sorted)
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	for (size_t k = 0; k < c->windows; k++) {
-		size_t others = 0;
-		for (size_t i = 0; i < c->workers; i++)
-			if (!advise_is_suspected(v, kind, what, i))
-				sorted[others++] = v->copy.speed[i * c->windows + k];
-		double median = others > 0 ? reals_median(sorted, others) : v->median[k];
+		double speed = advise_median(v, v->copy.speed, k, kind, what, sorted, v->median[k]);
+		double fixed = advise_median(v, v->copy.fixed, k, kind, what, sorted, v->fixed[k]);
 		for (size_t i = 0; i < c->workers; i++)
 			if (advise_is_suspected(v, kind, what, i))
-				c->speed[i * c->windows + k] = fmax(c->speed[i * c->windows + k], median);
+				advise_at_least(c, i, k, speed, fixed);
 	}
 	free(sorted);
 	return 0;
+}
+
+/* Where it is not known what a worker takes for a batch however small it is: a tenth of the median worker's batch, and
+ * all that it takes longer than that one. */
+static void advise_fix(const struct adviser *v, struct copy *c)
+{
+	for (size_t i = 0; i < v->copy.workers; i++)
+		for (size_t k = 0; k < c->windows && !c->is_fixed[i]; k++) {
+			size_t at = i * c->windows + k;
+			double all = c->even / c->speed[at], median = c->even / v->median[k];
+			double samples = (1 - BESIDE) * fmin(all, median);
+			c->fixed[at] += all - samples;
+			c->speed[at] = c->even / samples;
+		}
 }
 
 /* The job without one suspect; or, all_others: without any suspect but this one. kind ADVISE_KINDS is
@@ -197,8 +226,8 @@ static double advise_run_without(const struct adviser *v, enum advise_kind kind,
 		return NAN;
 	struct copy *c = &w.copy;
 	for (size_t i = 0; i < c->workers && all_others; i++)
-		if (!advise_is_suspected(v, kind, what, i))
-			advise_at_pace(v, c, i);
+		for (size_t k = 0; k < c->windows && !advise_is_suspected(v, kind, what, i); k++)
+			advise_at_least(c, i, k, v->median[k], v->fixed[k]);
 	if (!all_others && advise_like_others(v, c, kind, what) != 0) {
 		copy_free(c);
 		return NAN;
@@ -325,16 +354,19 @@ static int advise_with_workers(const struct adviser *v, struct what *w, size_t w
 {
 	struct copy *c = &w->copy;
 	double *speed = realloc(c->speed, (workers + c->workers) * c->windows * sizeof *speed);
+	double *fixed = realloc(c->fixed, (workers + c->workers) * c->windows * sizeof *fixed);
 	struct account_device *device =
 		c->device ? realloc(c->device, (workers + c->workers) * sizeof *device) : NULL;
 	c->speed = speed ? speed : c->speed;
+	c->fixed = fixed ? fixed : c->fixed;
 	c->device = device ? device : c->device;
-	if (!speed || (c->device && !device)) {
+	if (!speed || !fixed || (c->device && !device)) {
 		copy_free(c);
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	}
 	for (size_t i = c->workers; i < workers; i++) {
 		memcpy(speed + i * c->windows, v->median, c->windows * sizeof *speed);
+		memcpy(fixed + i * c->windows, v->fixed, c->windows * sizeof *fixed);
 		if (device)
 			device[i] = device[i % c->workers];
 	}
@@ -348,10 +380,32 @@ static int advise_with_workers(const struct adviser *v, struct what *w, size_t w
 	return 0;
 }
 
-/* It decides by itself, and nobody else. */
-static void advise_with_solution(const struct adviser *v, struct what *w, char *solution)
+/* A worker that is not restarted stays as slow as it was. */
+static void advise_not_restarted(struct copy *c, const struct copy_event *e)
+{
+	size_t from = (size_t)fmin(e->at / c->length, (double)c->windows);
+	if (e->is_server || from == 0)
+		return;
+	size_t before = e->node * c->windows + from - 1;
+	for (size_t k = 0; k < c->windows - from; k++) {
+		size_t i = before + 1 + k;
+		c->speed[i] = fmin(c->speed[i], c->speed[before]);
+		c->fixed[i] = fmax(c->fixed[i], c->fixed[before]);
+	}
+}
+
+static int advise_restarts(const char *solution)
+{
+	return strcmp(solution, "antdt-nd") == 0 || strcmp(solution, "pace") == 0;
+}
+
+/* It decides by itself, and nobody else. is_cured: who was restarted would have been as fast without that. */
+static void advise_with_solution(const struct adviser *v, struct what *w, char *solution, int is_cured)
 {
 	struct copy *c = &w->copy;
+	for (size_t i = 0; i < c->events; i++)
+		if (c->event[i].what == COPY_RESTART && !is_cured && !advise_restarts(solution))
+			advise_not_restarted(c, &c->event[i]);
 	size_t kept = 0;
 	for (size_t i = 0; i < c->events; i++)
 		if (c->event[i].what != COPY_RESTART)
@@ -361,30 +415,46 @@ static void advise_with_solution(const struct adviser *v, struct what *w, char *
 	w->job.heavy_limit = v->job->heavy_limit;
 }
 
-/* value: NULL: the number. */
-static int advise_option(struct adviser *v, enum advise_kind kind, const char *value, double number)
+/* is_otherwise: what is not known is taken to be otherwise. NAN: why not is in v->err. */
+static double advise_run_with(const struct adviser *v, enum advise_kind kind, char *text, double number, int is_otherwise)
 {
 	struct what w;
-	char text[OPTION_ID_MAX];
-	if (value)
-		snprintf(text, sizeof text, "%s", value);
-	else
-		snprintf(text, sizeof text, "%.12g", number);
-	if (kind == ADVISE_SOLUTION && strcmp(text, "antdt-dd") == 0 && !v->copy.device)
-		return advise_add_one(v, kind, text, NAN, NAN);
-	if (advise_begin(v, &w) != 0 ||
-	    (kind == ADVISE_NODES && advise_with_workers(v, &w, (size_t)number) != 0))
-		return -1;
+	if (advise_begin(v, &w) != 0)
+		return NAN;
+	if (is_otherwise)
+		advise_fix(v, &w.copy);
+	if (kind == ADVISE_NODES && advise_with_workers(v, &w, (size_t)number) != 0)
+		return NAN;
 	if (kind == ADVISE_SOLUTION)
-		advise_with_solution(v, &w, text);
+		advise_with_solution(v, &w, text, is_otherwise);
 	else if (kind == ADVISE_SYNC)
 		w.job.sync = text;
 	else if (kind == ADVISE_BATCH)
 		w.job.batch = (uint64_t)number;
 	else if (kind == ADVISE_CHECKPOINT)
 		advise_with_checkpoints(v, &w, number);
-	double seconds = advise_run(v, &w);
-	return isnan(seconds) ? 0 : advise_add_one(v, kind, text, seconds, NAN);
+	return advise_run(v, &w);
+}
+
+/* value: NULL: the number. */
+static int advise_option(struct adviser *v, enum advise_kind kind, const char *value, double number)
+{
+	char text[OPTION_ID_MAX];
+	int is_size = kind == ADVISE_SOLUTION || kind == ADVISE_NODES || kind == ADVISE_BATCH;
+	if (value)
+		snprintf(text, sizeof text, "%s", value);
+	else
+		snprintf(text, sizeof text, "%.12g", number);
+	if (kind == ADVISE_SOLUTION && strcmp(text, "antdt-dd") == 0 && !v->copy.device)
+		return advise_add_one(v, kind, text, NAN, NAN);
+	double seconds = advise_run_with(v, kind, text, number, 0);
+	double other = is_size && v->is_unsure && !isnan(seconds) ? advise_run_with(v, kind, text, number, 1) : seconds;
+	if (isnan(seconds))
+		return v->err->code == ERROR_OS ? -1 : 0;
+	if (advise_add_one(v, kind, text, seconds, NAN) != 0)
+		return -1;
+	v->list->advice[v->list->count - 1].error += isnan(other) ? 0 : fabs(other - seconds);
+	return 0;
 }
 
 /* The numbers that it had, one less, one more and twice as many than in the end. Of one that was not scaled the
@@ -478,25 +548,30 @@ static int advise_workers_were(struct adviser *v)
 	const struct copy *c = &v->copy;
 	double *sorted = calloc(c->workers, sizeof *sorted);
 	v->median = calloc(c->windows, sizeof *v->median);
+	v->fixed = calloc(c->windows, sizeof *v->fixed);
 	v->slowness = calloc(c->workers, sizeof *v->slowness);
 	v->host = calloc(c->workers, sizeof *v->host);
 	v->by_host = calloc(c->workers, sizeof *v->by_host);
-	if (!v->median || !v->slowness || !v->host || !v->by_host || !sorted) {
+	if (!v->median || !v->fixed || !v->slowness || !v->host || !v->by_host || !sorted) {
 		free(sorted);
 		return error_set(v->err, ERROR_OS, NULL, "out of memory");
 	}
 	advise_hosts_were(v);
 	for (size_t k = 0; k < c->windows; k++) {
+		v->median[k] = advise_median(v, c->speed, k, ADVISE_KINDS, "", sorted, 0);
+		v->fixed[k] = advise_median(v, c->fixed, k, ADVISE_KINDS, "", sorted, 0);
 		for (size_t i = 0; i < c->workers; i++)
-			sorted[i] = c->speed[i * c->windows + k];
-		v->median[k] = reals_median(sorted, c->workers);
-		v->spread += (sorted[3 * c->workers / 4] - sorted[c->workers / 4]) / v->median[k] /
-			     (double)c->windows;
+			sorted[i] = copy_even(c, i, k);
+		double median = reals_median(sorted, c->workers);
+		v->spread += (sorted[3 * c->workers / 4] - sorted[c->workers / 4]) / median / (double)c->windows;
 		for (size_t i = 0; i < c->workers; i++)
-			v->slowness[i] += v->median[k] / c->speed[i * c->windows + k] /
-					  (double)c->windows;
+			v->slowness[i] += copy_even(c, i, k) / median / (double)c->windows;
 	}
 	free(sorted);
+	for (size_t i = 0; i < c->workers; i++)
+		v->is_unsure |= !c->is_fixed[i];
+	for (size_t i = 0; i < c->events; i++)
+		v->is_unsure |= c->event[i].what == COPY_RESTART;
 	return 0;
 }
 
@@ -534,6 +609,7 @@ int advise(struct advice_list *out, const struct account *a, const struct job *j
 	int result = advise_all(&v);
 	copy_free(&v.copy);
 	free(v.median);
+	free(v.fixed);
 	free(v.slowness);
 	free(v.host);
 	free(v.by_host);

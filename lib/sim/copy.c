@@ -20,6 +20,10 @@
 #define NODES_MAX 1000000
 #define SAME 0.01   /* a speed that differs by less is the same */
 #define LEAST_OF 10 /* of so many windows, one in which something is least */
+#define CHANGE 0.1    /* of a size, from which on it says how long smaller batches take */
+#define CHANGES 0.05  /* sum of the squares of such changes, from which on that is known */
+#define CLEARLY 4     /* so many times less wrong the second model must be */
+#define SAMPLES_LEAST 1e-3 /* of a batch */
 
 /* ---- a job file ---- */
 
@@ -217,13 +221,19 @@ static double copy_waits_for_save(const struct copy *c, const struct account *a,
 	return saves > 0 ? waits / saves : 0;
 }
 
+double copy_even(const struct copy *c, size_t worker, size_t window)
+{
+	size_t i = worker * c->windows + window;
+	return c->fixed[i] + c->even / c->speed[i];
+}
+
 /* How much slower workers are while one is written. */
 static double copy_slower_by_save(const struct copy *c, double *each)
 {
 	double saving = 0, beside = 0;
 	for (size_t i = 0; i < c->workers; i++) {
 		for (size_t k = 0; k < c->windows; k++)
-			each[k] = 1 / c->speed[i * c->windows + k];
+			each[k] = copy_even(c, i, k);
 		for (size_t k = 0; k < c->windows; k++) {
 			double other = c->saving[k] == HELD_SAVING ? copy_beside(each, c->saving, c->windows, k) : NAN;
 			saving += isfinite(other) ? each[k] : 0;
@@ -378,6 +388,7 @@ static int copy_count(struct copy *c, const struct account *a, const struct job 
 	size_t named = 0;
 	c->first_workers = (size_t)job->workers;
 	c->first_servers = job_kind(job)->holds == HOLD_SERVERS ? (size_t)job->servers : 0;
+	c->is_paced = job->drag && job->drag[0];
 	for (size_t i = 0; i < a->nodes; i++)
 		named += copy_worker_of(&a->node[i]) >= 0 || copy_server_of(&a->node[i]) >= 0;
 	c->workers = c->first_workers;
@@ -477,33 +488,144 @@ static void copy_windows(struct copy *c, const struct account *a, struct copy_cl
 	c->length = c->seconds / (double)c->windows;
 }
 
-/* How fast it was then, besides its device's launches. */
-static double copy_speed(const struct account_point *did, const struct account_device *d, double push)
+/* What of a pull is not in the samples' time. */
+static double copy_pull_beside(const struct copy *c)
 {
-	double seconds = did->time - did->batches * push;
-	if (!(did->samples > 0) || !(seconds > 0))
-		return 0;
-	if (!d)
-		return did->samples / seconds;
+	return c->cost.pull > 0 && !c->is_paced ? c->cost.pull : 0;
+}
+
+/* The device's speed with which its steps, besides their launches, take so long. */
+static double copy_device_speed(const struct account_point *did, const struct account_device *d, double seconds)
+{
 	double least = fmax(did->samples / did->steps, (double)d->saturation);
 	double computing = seconds - did->steps * d->launch;
 	return computing > 0 ? did->steps * least / computing : d->speed;
 }
 
+/* What a batch of a worker took, besides its communication. */
+struct copy_batch {
+	double size, time; /* 0: there was none */
+};
+
+static struct copy_batch copy_batch_of(double batches, double samples, double seconds, double comm)
+{
+	double time = seconds / batches - comm;
+	return batches > 0 && samples > 0 && time > 0 ? (struct copy_batch){samples / batches, time}
+						      : (struct copy_batch){0};
+}
+
+/* The reports of a worker, and how it goes through them. */
+struct copy_course {
+	const struct copy *copy;
+	const struct account_node *node;
+	const struct copy_clock *clock;
+	double comm;
+};
+
+/* A change of the size of one process's batches, from one report to the next in which it has some. */
+struct copy_step {
+	size_t report;  /* the later one */
+	size_t since;   /* where the earlier one begins */
+	struct copy_batch from, to;
+};
+
+/* Whether a process of it ended between two reports: the next one may be as fast as no other. */
+static int copy_is_cut(const struct copy_course *w, size_t from, size_t to)
+{
+	const struct account_point *p = w->node->point;
+	double begin = copy_trained(w->clock, p[from].at), end = copy_trained(w->clock, p[to].at);
+	int is_cut = 0;
+	for (size_t i = 0; i < w->copy->events && !is_cut; i++) {
+		const struct copy_event *e = &w->copy->event[i];
+		is_cut = !e->is_server && (long)e->node == copy_worker_of(w->node) && e->at >= begin && e->at <= end;
+	}
+	return is_cut;
+}
+
+static int copy_next_step(const struct copy_course *w, struct copy_step *s)
+{
+	const struct account_point *p = w->node->point;
+	for (size_t i = s->report + 1; i < w->node->points; i++) {
+		struct copy_batch b = copy_batch_of(p[i].batches - p[i - 1].batches, p[i].samples - p[i - 1].samples,
+						    p[i].time - p[i - 1].time, w->comm);
+		if (!(b.time > 0))
+			continue;
+		size_t since = s->since;
+		*s = (struct copy_step){i, i - 1, s->to, b};
+		if (s->from.time > 0 && fabs(b.size / s->from.size - 1) >= CHANGE && !copy_is_cut(w, since, i))
+			return 1;
+	}
+	return 0;
+}
+
+/* Models of a worker whose sizes change: a batch always has the same seconds a sample (`each`), and what it takes
+ * beside changes; or the same seconds besides (`fixed`), and a sample's change. Least squares of the changes. Where both
+ * say as much, it is the first: of a delay that ends it is right, and where a sample takes less later, too. */
+struct copy_fit {
+	int is_known, is_each;
+	double each, fixed;
+};
+
+static struct copy_fit copy_fit_of(const struct copy_course *w)
+{
+	double each_1 = 0, each_2 = 0, fixed_1 = 0, fixed_2 = 0, changes = 0, wrong_each = 0, wrong_fixed = 0;
+	for (struct copy_step s = {0}; copy_next_step(w, &s);) {
+		double more = s.to.size - s.from.size, times = s.to.size / s.from.size;
+		each_1 += more * (s.to.time - s.from.time);
+		each_2 += more * more;
+		fixed_1 += (1 - times) * (s.to.time - times * s.from.time);
+		fixed_2 += (1 - times) * (1 - times);
+		changes += pow(2 * more / (s.to.size + s.from.size), 2);
+	}
+	struct copy_fit fit = {.is_known = changes >= CHANGES};
+	if (!fit.is_known)
+		return fit;
+	fit.each = fmax(each_1 / each_2, 0);
+	fit.fixed = fmax(fixed_1 / fixed_2, 0);
+	for (struct copy_step s = {0}; copy_next_step(w, &s);) {
+		double times = s.to.size / s.from.size;
+		wrong_each += pow(s.to.time - s.from.time - fit.each * (s.to.size - s.from.size), 2);
+		wrong_fixed += pow(s.to.time - fit.fixed - times * (s.from.time - fit.fixed), 2);
+	}
+	fit.is_each = wrong_each < CLEARLY * wrong_fixed;
+	return fit;
+}
+
+/* Returns its speed besides what is fixed. */
+static double copy_speed(struct copy_batch b, const struct copy_fit *fit, double *fixed)
+{
+	if (!(b.time > 0))
+		return 0;
+	double samples = fit->is_each ? fmin(fit->each * b.size, b.time) : b.time - fit->fixed;
+	samples = fmax(samples, SAMPLES_LEAST * b.time);
+	*fixed = b.time - samples;
+	return b.size / samples;
+}
+
 static void copy_worker(struct copy *c, const struct account_node *n, const struct copy_clock *clock)
 {
 	size_t worker = (size_t)copy_worker_of(n);
+	const struct account_device *device = c->device ? &c->device[worker] : NULL;
 	double *speed = c->speed + worker * c->windows, *rows = c->rows + worker * c->windows;
-	double push = c->cost.push > 0 ? c->cost.push : 0, now = 0;
+	double *fixed = c->fixed + worker * c->windows, now = 0;
+	struct copy_course course = {c, n, clock, (c->cost.push > 0 ? c->cost.push : 0) + copy_pull_beside(c)};
+	struct copy_fit fit = device ? (struct copy_fit){.is_known = 1} : copy_fit_of(&course);
+	c->is_fixed[worker] = (char)fit.is_known;
 	for (size_t k = 0; k < c->windows; k++) {
 		struct account_point did = account_between(n, copy_edge(c, clock, k), copy_edge(c, clock, k + 1));
-		speed[k] = copy_speed(&did, c->device ? &c->device[worker] : NULL, push);
-		if (!(speed[k] > 0) && k > 0)
-			speed[k] = speed[k - 1];
+		struct copy_batch b = copy_batch_of(did.batches, did.samples, did.time, course.comm);
 		rows[k] = did.samples > 0 ? account_rows(&did) / did.samples : 0;
+		speed[k] = device && b.time > 0 ? copy_device_speed(&did, device, b.time * did.batches)
+						: copy_speed(b, &fit, &fixed[k]);
+		if (!(speed[k] > 0) && k > 0) {
+			speed[k] = speed[k - 1];
+			fixed[k] = fixed[k - 1];
+		}
 		if (!(now > 0) && speed[k] > 0) /* before its first batch, too */
-			for (size_t i = 0; i < k; i++)
+			for (size_t i = 0; i < k; i++) {
 				speed[i] = speed[k];
+				fixed[i] = fixed[k];
+			}
 		now = speed[k];
 	}
 }
@@ -637,7 +759,7 @@ static void copy_fill(struct copy *c, double *sorted)
 		size_t known = 0;
 		for (size_t i = 0; i < c->workers; i++)
 			if (c->speed[i * c->windows + k] > 0)
-				sorted[known++] = c->speed[i * c->windows + k];
+				sorted[known++] = c->even / copy_even(c, i, k);
 		double median = known > 0 ? reals_median(sorted, known) : 1;
 		for (size_t i = 0; i < c->workers; i++)
 			if (!(c->speed[i * c->windows + k] > 0))
@@ -645,7 +767,7 @@ static void copy_fill(struct copy *c, double *sorted)
 	}
 }
 
-static int copy_measure(struct copy *c, const struct account *a, const struct copy_clock *clock)
+static int copy_measure(struct copy *c, const struct account *a, const struct job *job, const struct copy_clock *clock)
 {
 	struct account_point *did = calloc(2 * (a->nodes + 1), sizeof *did);
 	double *sorted = calloc(a->nodes + c->workers + 1, sizeof *sorted);
@@ -653,8 +775,12 @@ static int copy_measure(struct copy *c, const struct account *a, const struct co
 	c->saving = calloc(c->windows, 1);
 	c->speed = calloc(c->workers * c->windows, sizeof *c->speed);
 	c->rows = calloc(c->workers * c->windows, sizeof *c->rows);
+	c->fixed = calloc(c->workers * c->windows, sizeof *c->fixed);
+	c->is_fixed = calloc(c->workers, 1);
+	c->even = (double)job->batch / (double)job->workers;
 	c->delay = calloc(c->servers + 1, sizeof *c->delay);
-	int result = did && sorted && each && c->saving && c->speed && c->rows && c->delay && copy_devices(c, a) == 0
+	int result = did && sorted && each && c->saving && c->speed && c->rows && c->fixed && c->is_fixed && c->delay &&
+				     copy_devices(c, a) == 0
 			     ? copy_events(c, a, clock) : -1;
 	if (result == 0) {
 		copy_comm(c, a);
@@ -693,7 +819,7 @@ static int copy_make(struct copy *c, const struct account *a, const struct job *
 	for (size_t i = 0; i < c->scales; i++)
 		c->scale[i].at -= c->left_out;
 	copy_begin(c);
-	return copy_measure(c, a, clock) == 0 ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	return copy_measure(c, a, job, clock) == 0 ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
 }
 
 int copy_of(struct copy *out, const struct account *a, const struct job *job, struct error *err)
@@ -711,6 +837,8 @@ void copy_free(struct copy *c)
 {
 	free(c->speed);
 	free(c->rows);
+	free(c->fixed);
+	free(c->is_fixed);
 	free(c->delay);
 	free(c->device);
 	free(c->event);
@@ -736,13 +864,14 @@ static int copy_put_line(struct record_out *o, copy_put_fn *put, void *arg, stru
 	return put(o->data, len, arg, err);
 }
 
-static int copy_put_costs(const struct copy_cost *c, copy_put_fn *put, void *arg, struct error *err)
+static int copy_put_costs(const struct copy *all, copy_put_fn *put, void *arg, struct error *err)
 {
+	const struct copy_cost *c = &all->cost;
 	struct record_out *o = RECORD_BARE("cost");
 	const struct {
 		const char *key;
 		double value;
-	} costs[] = {{"pull", c->pull},   {"push", c->push},   {"commit", c->commit},
+	} costs[] = {{"pull", all->is_paced ? c->pull : NAN}, {"push", c->push},   {"commit", c->commit},
 		     {"apply", c->apply}, {"start", c->start}, {"stagger", c->stagger},
 		     {"save", c->save},   {"start-server", c->start_server},
 		     {"hand-over", c->hand_over}, {"pending", c->pending}};
@@ -755,8 +884,9 @@ static int copy_put_costs(const struct copy_cost *c, copy_put_fn *put, void *arg
 static int copy_put_worker(const struct copy *c, size_t worker, copy_put_fn *put, void *arg,
 		      struct error *err)
 {
-	const double *speed = c->speed + worker * c->windows;
+	const double *speed = c->speed + worker * c->windows, *fixed = c->fixed + worker * c->windows;
 	const struct account_device *device = c->device ? &c->device[worker] : NULL;
+	double pull = copy_pull_beside(c);
 	struct drag d = {0};
 	char id[OPTION_ID_MAX];
 	if (device) {
@@ -767,9 +897,11 @@ static int copy_put_worker(const struct copy *c, size_t worker, copy_put_fn *put
 	}
 	snprintf(id, sizeof id, "w%zu", worker);
 	for (size_t k = 0; k < c->windows; k++) {
-		if (fabs(speed[k] - d.speed) <= SAME * d.speed)
+		double delay = fmin(fixed[k] + pull, DRAG_SECONDS_MAX);
+		if (fabs(speed[k] - d.speed) <= SAME * d.speed && fabs(delay - d.delay) <= SAME * d.delay)
 			continue;
 		d.speed = speed[k];
+		d.delay = delay;
 		struct record_out *o = RECORD("node", F("id", (const char *)id), F_SECONDS("at", (double)k * c->length));
 		drag_add(o, &d);
 		if (copy_put_line(o, put, arg, err) != 0)
@@ -809,7 +941,7 @@ int copy_put(const struct copy *c, const struct job *job, uint64_t samples, uint
 	char id[OPTION_ID_MAX];
 	int result = copy_put_job(c, job, samples, hosts, put, arg, err);
 	if (result == 0)
-		result = copy_put_costs(&c->cost, put, arg, err);
+		result = copy_put_costs(c, put, arg, err);
 	for (size_t i = 0; result == 0 && i < c->workers; i++)
 		result = copy_put_worker(c, i, put, arg, err);
 	for (size_t i = 0; result == 0 && i < c->servers; i++) {

@@ -5,8 +5,11 @@
  * From a log.  Only training counts: what lies between two runs, goes back to a checkpoint or stands still is
  * left out.  Of a job with more than COPY_BATCHES batches only the end is copied, about so many.  The time is cut
  * into windows of equal length.  In each, a worker's speed is the samples that it computed over the seconds of its
- * batches without their push; in a window without a batch it is that of the window before.  Where all workers
- * have measured their devices, it is the speed with which a device of such a launch and saturation takes so long.
+ * batches without their communication (where nodes are paced by DRAG, without their push: a pace has the pull in it);
+ * in a window without a batch it is that of the window before.  Where all workers have measured their devices, it is
+ * the speed with which a device of such a launch and saturation takes so long.  Else what a batch of a worker takes,
+ * however small it is, is known if its sizes have changed: of two models the one that better says how much longer its
+ * batches were after each change, always the same seconds a batch, or always the same seconds a sample.
  * Of a batch's communication half is the pull and half the push.  Applying costs what the median server takes; a
  * slower one is delayed by the rest.  A commit costs what the worker that waits least waits for a batch, without the
  * slowest server (account/cost.h: the barrier), where no server was handed over and no checkpoint begun.  What of it is
@@ -64,6 +67,10 @@ struct copy {
 	uint64_t samples; /* trained by then */
 	double *speed;  /* of each worker in each window: the worker's are together; samples a second */
 	double *rows;   /* the same: seconds that it waited for rows, a sample */
+	double *fixed;  /* the same: seconds of each batch, however small it is, without communication */
+	char *is_fixed; /* of each worker: `fixed` is known */
+	int is_paced;   /* a batch's pull is in its samples' time */
+	double even;    /* samples of a batch if all are alike */
 	double *delay;  /* of each server, seconds for a batch */
 	struct account_device *device; /* of each worker; NULL: not all have measured theirs */
 	struct copy_event *event;
@@ -84,6 +91,8 @@ void copy_job(struct record_out *o, const struct job *job, uint64_t samples, uin
  * can't have had. */
 int copy_of(struct copy *out, const struct account *a, const struct job *job, struct error *err);
 void copy_free(struct copy *c);
+/* What an even batch takes a worker in a window, besides communication. */
+double copy_even(const struct copy *c, size_t worker, size_t window);
 /* The number of worker w3; -1: it is none, or has another name. */
 long copy_worker_of(const struct account_node *n);
 
