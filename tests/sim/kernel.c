@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -37,6 +38,7 @@
 #define PROCESSES_MAX 512
 #define RUNS_TOGETHER 20
 #define NEVER INT64_MAX
+#define CALLS_MAX 1000000 /* of a process before another one goes on */
 #define SECOND 1000000000ll
 #define NAME_BYTES 128
 #define SECTOR 512 /* is written as a whole or not at all */
@@ -119,14 +121,15 @@ struct process {
 	int (*main)(int, char **);
 	int argc;
 	char **argv;
-	void (*outside)(void *);
+	void (*outside)(void *), (*thread)(void *);
 	void *arg;
 	ucontext_t context; /* of its first step; swapcontext() would be two system calls */
 	jmp_buf here;
 	int began;
 	char *stack;
-	struct file *file[FILES_MAX];
-	unsigned char on_exec[FILES_MAX];
+	struct file **file; /* FILES_MAX of them */
+	struct process *leader; /* whose thread it is; NULL: its own */
+	int host;
 	enum wait wait;
 	int64_t until, stopped_until;
 	struct pollfd *polled;
@@ -145,7 +148,7 @@ struct event_base {
 };
 
 static struct {
-	uint64_t seed, random, steps;
+	uint64_t seed, random, steps, calls; /* calls: in this step */
 	int64_t now, boot_at, set;
 	FILE *trace;
 	int calm, full;
@@ -159,6 +162,7 @@ static struct {
 	char *free_stack[PROCESSES_MAX];
 	size_t free_stacks;
 	struct inode *inodes, *root;
+	pid_t bridge;
 	ino_t last_inode;
 	struct name_change *change;
 	size_t changes, change_room;
@@ -190,6 +194,24 @@ uint64_t sim_random(uint64_t below)
 int sim_chance(double probability)
 {
 	return random_uniform(&sim.random) < probability;
+}
+
+void sim_weather(struct sim_weather *w, int kinds, double probability)
+{
+	*w = (struct sim_weather){.kinds = kinds};
+	for (int i = 0; i < kinds; i++) {
+		w->weight[i] = sim_chance(probability) ? (double)sim_random(100) : 0;
+		w->sum += w->weight[i];
+	}
+}
+
+int sim_weather_harm(const struct sim_weather *w)
+{
+	double at = w->sum * (double)sim_random(1u << 20) / (1u << 20);
+	for (int i = 0; w->sum > 0 && i < w->kinds; i++)
+		if ((at -= w->weight[i]) < 0)
+			return i;
+	return -1;
 }
 
 double sim_seconds(void)
@@ -230,6 +252,8 @@ _Noreturn void sim_fail(const char *fmt, ...)
 /* ---- processes ---- */
 
 static void sim_end_files(struct process *p);
+static void sim_end(struct process *p, int status);
+static void socket_break(struct file *f);
 
 static struct process *sim_find(pid_t pid)
 {
@@ -248,11 +272,45 @@ int sim_status(pid_t pid)
 	return p ? p->status : -1;
 }
 
+void sim_place(pid_t pid, int host)
+{
+	sim_find(pid)->host = host;
+}
+
+static int sim_host_of(pid_t pid)
+{
+	const struct process *p = sim_find(pid);
+	return p ? p->host : 0;
+}
+
+void sim_bridge(pid_t pid)
+{
+	sim.bridge = pid;
+	for (size_t i = 0; pid == 0 && i < sim.lives; i++)
+		for (int fd = 0; fd < FILES_MAX; fd++) {
+			struct file *f = sim.living[i]->file[fd];
+			if (f && f->kind == FILE_SOCKET && f->in && sim_host_of(f->peer) != sim.living[i]->host)
+				socket_break(f);
+		}
+}
+
+void sim_end_host(int host)
+{
+	sim_trace("host %d fails", host);
+	for (size_t i = sim.lives; i-- > 0;)
+		if (i < sim.lives && sim.living[i]->host == host) {
+			sim_end(sim.living[i], 128 + SIGKILL);
+			i = sim.lives;
+		}
+}
+
 static void sim_end(struct process *p, int status)
 {
 	if (!p->alive)
 		return;
 	sim_trace("%s (%d) ends: %d", p->name, p->pid, status);
+	if (p->pid == sim.bridge)
+		sim_bridge(0);
 	p->alive = 0;
 	p->status = status;
 	sim_end_files(p);
@@ -290,16 +348,21 @@ static void sim_entry(void)
 {
 	struct process *p = sim.running;
 	errno = 0;
-	if (p->outside) {
+	if (p->outside)
 		p->outside(p->arg);
+	else if (p->thread)
+		p->thread(p->arg);
+	if (p->outside || p->thread)
 		sim_leave(0);
-	}
 	sim_leave(p->main(p->argc, p->argv));
 }
 
-static struct process *sim_make(const char *name)
+static struct process *sim_make(const char *name, struct process *leader)
 {
 	struct process *p = need(calloc(1, sizeof *p));
+	p->host = sim.running ? sim.running->host : 0;
+	p->leader = leader;
+	p->file = leader ? leader->file : need(calloc(FILES_MAX, sizeof *p->file));
 	sim.process = sim_grow(sim.process, &sim.process_room, sim.processes + 1, sizeof *sim.process);
 	sim.process[sim.processes++] = p;
 	if (sim.lives == PROCESSES_MAX)
@@ -319,7 +382,7 @@ static struct process *sim_make(const char *name)
 	p->context.uc_stack.ss_size = STACK_BYTES;
 	p->context.uc_link = NULL;
 	makecontext(&p->context, sim_entry, 0);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; !leader && i < 3; i++) {
 		p->file[i] = need(calloc(1, sizeof *p->file[i]));
 		p->file[i]->uses = 1;
 	}
@@ -328,7 +391,7 @@ static struct process *sim_make(const char *name)
 
 pid_t sim_start(const char *name, int (*main)(int argc, char **argv), int argc, char **argv)
 {
-	struct process *p = sim_make(name);
+	struct process *p = sim_make(name, NULL);
 	p->main = main;
 	p->argc = argc;
 	p->argv = need(calloc((size_t)argc + 1, sizeof *p->argv));
@@ -341,7 +404,7 @@ pid_t sim_start(const char *name, int (*main)(int argc, char **argv), int argc, 
 void sim_dies_with(pid_t pid, pid_t parent)
 {
 	sim_find(pid)->parent = parent;
-	if (!sim_is_alive(parent))
+	if (parent && !sim_is_alive(parent))
 		sim_end(sim_find(pid), 128 + SIGKILL);
 }
 
@@ -571,7 +634,7 @@ static void file_drop(struct file *f)
 
 static void sim_end_files(struct process *p)
 {
-	for (int i = 0; i < FILES_MAX; i++)
+	for (int i = 0; !p->leader && i < FILES_MAX; i++)
 		if (p->file[i]) {
 			file_drop(p->file[i]);
 			p->file[i] = NULL;
@@ -592,7 +655,6 @@ static int file_put(struct file *f, int from)
 	for (int i = from; i < FILES_MAX; i++)
 		if (!p->file[i]) {
 			p->file[i] = f;
-			p->on_exec[i] = 0;
 			return i;
 		}
 	file_drop(f);
@@ -683,9 +745,14 @@ static int has_signal(const struct process *p)
 	return p->pending != 0;
 }
 
+static int64_t process_stopped(const struct process *p)
+{
+	return p->leader ? p->leader->stopped_until : p->stopped_until;
+}
+
 static int process_is_ready(struct process *p)
 {
-	if (p->stopped_until > sim.now)
+	if (process_stopped(p) > sim.now)
 		return 0;
 	if (p->wait == WAIT_NOT || p->until <= sim.now)
 		return 1;
@@ -702,8 +769,8 @@ static int process_is_ready(struct process *p)
 static int64_t process_next(const struct process *p)
 {
 	int64_t at = p->until;
-	if (p->stopped_until > sim.now)
-		return p->stopped_until;
+	if (process_stopped(p) > sim.now)
+		return process_stopped(p);
 	if (p->wait == WAIT_LOOP) {
 		int64_t then = loop_next(p->loop);
 		return then < at ? then : at;
@@ -729,6 +796,8 @@ static void sim_wait(enum wait wait, int64_t until)
 static void sim_call(void)
 {
 	sim.now += 500 + (int64_t)sim_random(2000);
+	if (++sim.calls > CALLS_MAX)
+		sim_fail("it makes call after call, and waits for nothing");
 	if (!sim.calm && !sim.running->outside && sim_chance(sim.preempt))
 		sim_wait(WAIT_NOT, NEVER);
 }
@@ -777,7 +846,7 @@ uint64_t sim_run(uint64_t seed, FILE *trace, void (*outside)(void *arg), void *a
 	sim.root->links = 2;
 	sim.inodes = sim.root;
 	sim.root->number = ++sim.last_inode;
-	first = sim_make("outside");
+	first = sim_make("outside", NULL);
 	first->outside = outside;
 	first->arg = arg;
 	while (first->alive) {
@@ -801,6 +870,7 @@ uint64_t sim_run(uint64_t seed, FILE *trace, void (*outside)(void *arg), void *a
 		at = sim_random(count);
 		sim.running = p = ready[at];
 		sim.steps++;
+		sim.calls = 0;
 		sim_switch_in(p);
 		sim.running = NULL;
 		if (!p->alive && p->stack && sim.free_stacks < PROCESSES_MAX) {
@@ -819,6 +889,7 @@ uint64_t sim_run(uint64_t seed, FILE *trace, void (*outside)(void *arg), void *a
 /* ---- many runs ---- */
 
 pid_t __real_fork(void);
+pid_t __real_waitpid(pid_t pid, int *status, int flags);
 _Noreturn void __real_exit(int status);
 
 void *sim_shared(size_t bytes)
@@ -850,7 +921,7 @@ int sim_main(int argc, char **argv, void (*outside)(void *arg))
 			fflush(stdout);
 			_Exit(0);
 		}
-		if (child < 0 || waitpid(child, &status, 0) != child) {
+		if (child < 0 || __real_waitpid(child, &status, 0) != child) {
 			perror("fork");
 			return 71;
 		}
@@ -1193,6 +1264,13 @@ char *__wrap_realpath(const char *path, char *out)
 	return out ? strcpy(out, path) : strdup(path);
 }
 
+char *__wrap___realpath_chk(const char *path, char *out, size_t room);
+char *__wrap___realpath_chk(const char *path, char *out, size_t room)
+{
+	(void)room;
+	return __wrap_realpath(path, out);
+}
+
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)
 {
@@ -1336,6 +1414,13 @@ ssize_t __wrap_read(int fd, void *data, size_t len)
 	return __wrap_readv(fd, &piece, 1);
 }
 
+ssize_t __wrap___read_chk(int fd, void *data, size_t len, size_t room);
+ssize_t __wrap___read_chk(int fd, void *data, size_t len, size_t room)
+{
+	(void)room;
+	return __wrap_read(fd, data, len);
+}
+
 ssize_t __wrap_write(int fd, const void *data, size_t len);
 ssize_t __wrap_write(int fd, const void *data, size_t len)
 {
@@ -1387,6 +1472,21 @@ int __wrap_ftruncate(int fd, off_t len)
 	return 0;
 }
 
+off_t __wrap_lseek(int fd, off_t by, int from);
+off_t __wrap_lseek(int fd, off_t by, int from)
+{
+	struct file *f = file_of(fd);
+	if (!f || f->kind != FILE_INODE)
+		return -1;
+	off_t at = by + (from == SEEK_END ? (off_t)f->inode->len : from == SEEK_CUR ? (off_t)f->pos : 0);
+	if (at < 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	f->pos = (size_t)at;
+	return at;
+}
+
 int __wrap_fchmod(int fd, mode_t mode);
 int __wrap_fchmod(int fd, mode_t mode)
 {
@@ -1397,6 +1497,7 @@ int __wrap_fchmod(int fd, mode_t mode)
 static int stat_of(const struct inode *n, struct stat *st)
 {
 	*st = (struct stat){.st_dev = 1, .st_ino = n->number, .st_mode = n->mode, .st_nlink = n->links,
+			    .st_uid = getuid(),
 			    .st_size = (off_t)n->len, .st_blksize = 4096};
 	st->st_mtim.tv_sec = n->changed / SECOND;
 	st->st_mtim.tv_nsec = n->changed % SECOND;
@@ -1445,6 +1546,15 @@ int __wrap_fstatvfs(int fd, struct statvfs *st)
 	return 0;
 }
 
+int __wrap_statvfs(const char *path, struct statvfs *st);
+int __wrap_statvfs(const char *path, struct statvfs *st)
+{
+	(void)path;
+	*st = (struct statvfs){.f_bsize = 4096, .f_frsize = 4096, .f_blocks = 2000,
+			       .f_bavail = sim.full ? 0 : 1000, .f_bfree = sim.full ? 0 : 1000};
+	return 0;
+}
+
 int __wrap_mkdir(const char *path, mode_t mode);
 int __wrap_mkdir(const char *path, mode_t mode)
 {
@@ -1480,11 +1590,11 @@ int __wrap_rename(const char *from, const char *to)
 	return 0;
 }
 
-static int remove_name(struct inode *dir, const char *name)
+static int remove_name(struct inode *dir, const char *name, int is_dir)
 {
 	struct entry *e = dir_find(dir, name);
-	if (!e) {
-		errno = ENOENT;
+	if (!e || is_dir != S_ISDIR(e->inode->mode) || (is_dir && e->inode->entries > 0)) {
+		errno = !e ? ENOENT : !is_dir ? EISDIR : S_ISDIR(e->inode->mode) ? ENOTEMPTY : ENOTDIR;
 		return -1;
 	}
 	if (S_ISSOCK(e->inode->mode)) /* a socket is not on disk */
@@ -1501,17 +1611,48 @@ int __wrap_unlink(const char *path)
 	sim_call();
 	struct inode *dir = walk(path, name);
 	sim_trace("unlink %s", path);
-	return dir ? remove_name(dir, name) : -1;
+	return dir ? remove_name(dir, name, 0) : -1;
+}
+
+int __wrap_rmdir(const char *path);
+int __wrap_rmdir(const char *path)
+{
+	char name[NAME_BYTES];
+	sim_call();
+	struct inode *dir = walk(path, name);
+	sim_trace("rmdir %s", path);
+	return dir ? remove_name(dir, name, 1) : -1;
 }
 
 int __wrap_unlinkat(int fd, const char *name, int flags);
 int __wrap_unlinkat(int fd, const char *name, int flags)
 {
-	(void)flags;
+	int is_dir = (flags & AT_REMOVEDIR) != 0;
+	if (fd == AT_FDCWD)
+		return is_dir ? __wrap_rmdir(name) : __wrap_unlink(name);
 	sim_call();
 	struct file *f = file_of(fd);
 	sim_trace("unlink %s", name);
-	return f ? remove_name(f->inode, name) : -1;
+	return f ? remove_name(f->inode, name, is_dir) : -1;
+}
+
+/* For directories only. */
+int __wrap_openat(int fd, const char *name, int flags, ...);
+int __wrap_openat(int fd, const char *name, int flags, ...)
+{
+	if (fd == AT_FDCWD)
+		return __wrap_open(name, flags);
+	sim_call();
+	struct file *d = file_of(fd), *f;
+	struct entry *e = d ? dir_find(d->inode, name) : NULL;
+	if (!e) {
+		errno = ENOENT;
+		return -1;
+	}
+	f = file_make(FILE_INODE);
+	f->inode = e->inode;
+	f->flags = flags;
+	return file_put(f, 3);
 }
 
 int __wrap_flock(int fd, int how);
@@ -1537,12 +1678,9 @@ struct listing {
 	char (*name)[NAME_BYTES];
 };
 
-DIR *__wrap_opendir(const char *path);
-DIR *__wrap_opendir(const char *path)
+DIR *__wrap_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd)
 {
-	int fd = __wrap_open(path, O_RDONLY | O_DIRECTORY);
-	if (fd < 0)
-		return NULL;
 	const struct inode *dir = sim.running->file[fd]->inode;
 	struct listing *l = need(calloc(1, sizeof *l));
 	l->fd = fd;
@@ -1550,6 +1688,13 @@ DIR *__wrap_opendir(const char *path)
 	for (size_t i = 0; i < dir->entries; i++)
 		memcpy(l->name[l->count++], dir->entry[i].name, NAME_BYTES);
 	return (DIR *)l;
+}
+
+DIR *__wrap_opendir(const char *path);
+DIR *__wrap_opendir(const char *path)
+{
+	int fd = __wrap_open(path, O_RDONLY | O_DIRECTORY);
+	return fd < 0 ? NULL : __wrap_fdopendir(fd);
 }
 
 struct dirent *__wrap_readdir(DIR *dir);
@@ -1640,6 +1785,8 @@ int __wrap_bind(int fd, const struct sockaddr *address, socklen_t len)
 	char name[NAME_BYTES];
 	sim_call();
 	struct file *f = file_of(fd);
+	if (address->sa_family != AF_UNIX) /* any port is free */
+		return 0;
 	struct inode *dir = walk(((const struct sockaddr_un *)address)->sun_path, name);
 	if (!f || !dir)
 		return -1;
@@ -1674,7 +1821,7 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
 	struct inode *n = find_path(((const struct sockaddr_un *)address)->sun_path);
 	if (!f || !n)
 		return -1;
-	if (!n->listener) {
+	if (!n->listener || (sim_host_of(n->listener->owner) != sim.running->host && !sim.bridge)) {
 		errno = ECONNREFUSED;
 		return -1;
 	}
@@ -1866,6 +2013,13 @@ int __wrap_poll(struct pollfd *p, nfds_t count, int ms)
 	return poll_until(p, count, ms < 0 ? NEVER : sim.now + ms * 1000000ll);
 }
 
+int __wrap___poll_chk(struct pollfd *p, nfds_t count, int ms, size_t room);
+int __wrap___poll_chk(struct pollfd *p, nfds_t count, int ms, size_t room)
+{
+	(void)room;
+	return __wrap_poll(p, count, ms);
+}
+
 int __wrap_ppoll(struct pollfd *p, nfds_t count, const struct timespec *t, const sigset_t *mask);
 int __wrap_ppoll(struct pollfd *p, nfds_t count, const struct timespec *t, const sigset_t *mask)
 {
@@ -1916,7 +2070,7 @@ ssize_t __wrap_getrandom(void *to, size_t len, unsigned flags)
 pid_t __wrap_getpid(void);
 pid_t __wrap_getpid(void)
 {
-	return sim.running->pid;
+	return sim.running->leader ? sim.running->leader->pid : sim.running->pid;
 }
 
 int __wrap_eventfd(unsigned count, int flags);
@@ -1981,15 +2135,72 @@ _Noreturn void __wrap__exit(int status)
 	sim_leave(status);
 }
 
+/* A process is alone in its group. */
 int __wrap_kill(pid_t pid, int number);
 int __wrap_kill(pid_t pid, int number)
 {
+	pid = pid < 0 ? -pid : pid;
 	if (!sim_is_alive(pid)) {
 		errno = ESRCH;
 		return -1;
 	}
 	if (number != 0)
 		sim_signal(pid, number);
+	return 0;
+}
+
+/* Any process may be asked about, again and again. */
+pid_t __wrap_waitpid(pid_t pid, int *status, int flags);
+pid_t __wrap_waitpid(pid_t pid, int *status, int flags)
+{
+	(void)flags;
+	const struct process *p = sim_find(pid);
+	if (!p || p->alive)
+		return p ? 0 : -1;
+	*status = p->status < 128 ? p->status << 8 : p->status - 128;
+	return pid;
+}
+
+struct thread {
+	void *(*run)(void *arg);
+	void *arg;
+};
+
+static void thread_main(void *arg)
+{
+	const struct thread t = *(struct thread *)arg;
+	free(arg);
+	t.run(t.arg);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	(void)attr;
+	struct process *leader = sim.running->leader ? sim.running->leader : sim.running;
+	struct thread *t = need(malloc(sizeof *t));
+	*t = (struct thread){run, arg};
+	struct process *p = sim_make(leader->name, leader);
+	p->parent = leader->pid;
+	p->thread = thread_main;
+	p->arg = t;
+	*thread = (pthread_t)p->pid;
+	return 0;
+}
+
+int __wrap_pthread_detach(pthread_t thread);
+int __wrap_pthread_detach(pthread_t thread)
+{
+	(void)thread;
+	return 0;
+}
+
+int __wrap_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result)
+{
+	(void)result;
+	while (sim_is_alive((pid_t)thread))
+		sim_wait(WAIT_TIME, sim.now + 1000000);
 	return 0;
 }
 
@@ -2006,6 +2217,16 @@ void (*__wrap_signal(int number, void (*handler)(int)))(int)
 	p->ignored = handler == SIG_IGN ? p->ignored | bit : p->ignored & ~bit;
 	p->handler[number] = handler == SIG_IGN || handler == SIG_DFL ? NULL : handler;
 	return SIG_DFL;
+}
+
+int __wrap_sigaction(int number, const struct sigaction *now, struct sigaction *before);
+int __wrap_sigaction(int number, const struct sigaction *now, struct sigaction *before)
+{
+	if (before)
+		*before = (struct sigaction){.sa_handler = SIG_DFL};
+	if (now)
+		__wrap_signal(number, now->sa_handler);
+	return 0;
 }
 
 int __wrap_getrlimit(int what, struct rlimit *limit);

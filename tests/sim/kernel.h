@@ -41,10 +41,24 @@ void sim_signal(pid_t pid, int number);
 void sim_end_at_sync(pid_t pid, unsigned which); /* SIGKILL when it begins its which-th from now on, counted from 1 */
 void sim_stop(pid_t pid, double seconds); /* it lives and does not move */
 void sim_cut_power(void); /* all others end, files are as the disk has them, another boot begins */
+/* Processes are on host 0, or where their starter is, or where they are placed. Those of two hosts reach each other as long
+ * as a process lives that is the bridge; 0: none is. Files are the same on all hosts. */
+void sim_place(pid_t pid, int host);
+void sim_bridge(pid_t pid);
+void sim_end_host(int host); /* all that runs there ends */
 void sim_cut_connections(pid_t pid); /* those that it has, both ends are told at some time */
 void sim_fill_disk(int is_full);
 /* No surprises any more: nothing comes short or late. */
 void sim_be_calm(void);
+
+/* Which of so many kinds of harm a run has, each with this probability, and how often: by its seed. */
+#define SIM_HARMS_MAX 16
+struct sim_weather {
+	int kinds;
+	double weight[SIM_HARMS_MAX], sum;
+};
+void sim_weather(struct sim_weather *w, int kinds, double probability);
+int sim_weather_harm(const struct sim_weather *w); /* the next one; -1: none */
 
 uint64_t sim_random(uint64_t below);
 int sim_chance(double probability);

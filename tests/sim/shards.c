@@ -10,10 +10,10 @@
  * How it is called: sim_main() in kernel.h.
  */
 #include "tests/sim/kernel.h"
+#include "tests/sim/model.h"
 
 #include "base/clock.h"
 #include "record/record.h"
-#include "shard/ledger.h"
 #include "wire/call.h"
 
 #include <signal.h>
@@ -579,25 +579,10 @@ static void release_all(struct taker *t)
 	}
 }
 
-static void check_end(void)
-{
-	struct ledger l;
-	struct error err;
-	if (ledger_read(&l, JOURNAL, &err) != 0)
-		sim_fail("%s: %s", err.place, err.text);
-	if (l.runs != facts->epochs)
-		sim_fail("%zu runs of rows are in the model, not %llu", l.runs, (unsigned long long)facts->epochs);
-	for (uint64_t e = 0; e < facts->epochs; e++)
-		if (l.run[e].epoch != e || l.run[e].begin != 0 || l.run[e].length != facts->rows)
-			sim_fail("of epoch %llu rows %llu+%llu are in the model", (unsigned long long)l.run[e].epoch,
-				 (unsigned long long)l.run[e].begin, (unsigned long long)l.run[e].length);
-	ledger_free(&l);
-}
-
 static void outside(void *arg)
 {
 	struct taker *t = calloc(1, sizeof *t);
-	double weight[FAULTS], sum = 0;
+	struct sim_weather weather;
 	(void)arg;
 	memset(facts, 0, sizeof *facts);
 	if (!t)
@@ -610,10 +595,7 @@ static void outside(void *arg)
 	facts->lease = sim_chance(0.3) ? 1 + sim_random(10) : 0;
 	facts->retries = sim_chance(0.3) ? 1 + sim_random(4) : 0;
 	facts->shuffled = sim_random(3);
-	for (int i = 0; i < FAULTS; i++) {
-		weight[i] = sim_chance(0.5) ? (double)sim_random(100) : 0;
-		sum += weight[i];
-	}
+	sim_weather(&weather, FAULTS, 0.5);
 	uint64_t pause = sim_chance(0.5) ? 100 : 2000;
 	uint64_t until = 500 + sim_random(20000), harms = 0;
 	start_shardd();
@@ -622,13 +604,11 @@ static void outside(void *arg)
 	while (sim_steps() < until && harms < HARMS_MAX && !all_over()) {
 		clock_sleep((double)(1 + sim_random(pause)) / 1000);
 		keep_alive();
-		double at = sum * (double)sim_random(1u << 20) / (1u << 20);
-		for (int i = 0; sum > 0 && i < FAULTS; i++)
-			if ((at -= weight[i]) < 0) {
-				harm((enum fault)i);
-				harms++;
-				break;
-			}
+		int fault = sim_weather_harm(&weather);
+		if (fault >= 0) {
+			harm((enum fault)fault);
+			harms++;
+		}
 	}
 	sim_be_calm();
 	sim_trace("no more faults");
@@ -643,7 +623,7 @@ static void outside(void *arg)
 		if (clock_mono() > began + END_SECONDS)
 			sim_fail("the rows are not all done %.0f s after the last fault", END_SECONDS);
 	}
-	check_end();
+	model_has_all(JOURNAL, facts->rows, facts->epochs);
 }
 
 int main(int argc, char **argv)

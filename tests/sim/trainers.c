@@ -9,19 +9,17 @@
  *
  * How it is called: sim_main() in kernel.h.
  */
+#include "tests/sim/command.h"
 #include "tests/sim/kernel.h"
+#include "tests/sim/model.h"
 
-#include "agent/agent.h"
 #include "base/clock.h"
 #include "record/record.h"
-#include "shard/ledger.h"
 #include "wire/call.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 int shardd_main(int argc, char **argv);
@@ -38,7 +36,7 @@ int ps_server_main(int argc, char **argv);
 
 static struct facts {
 	uint64_t rows, epochs, batch, size, batches, lease, sync, shuffled;
-	pid_t shardd, lead, finish, agent[AGENTS], trainer[AGENTS];
+	pid_t shardd, lead, finish, agent[AGENTS];
 	unsigned char said[EPOCHS_MAX][ROWS_MAX], acknowledged[EPOCHS_MAX][ROWS_MAX];
 	int over[AGENTS], calm;
 	uint64_t steps;
@@ -49,48 +47,7 @@ enum fault {
 	FAULT_KILL_SHARDD, FAULT_END_SHARDD, FAULT_STOP_SHARDD, FAULT_KILL_LEAD, FAULT_STOP_LEAD, FAULT_CONNECTIONS, FAULTS
 };
 
-/* ---- a trainer, by its words (agent(1)) ---- */
-
-struct words {
-	char text[4096];
-	size_t len;
-	struct record record;
-	struct error err;
-};
-
-/* The next line is in w->record. 0: nobody answers any more. */
-static int hear(struct words *w)
-{
-	for (;;) {
-		char *end = memchr(w->text, '\n', w->len);
-		if (end) {
-			size_t len = (size_t)(end - w->text);
-			static char line[sizeof w->text]; /* until the next one is heard */
-			memcpy(line, w->text, len);
-			if (record_parse(&w->record, line, len, &w->err) != 0)
-				sim_fail("a trainer hears '%.*s': %s", (int)len, line, w->err.text);
-			w->len -= len + 1;
-			memmove(w->text, end + 1, w->len);
-			return 1;
-		}
-		ssize_t n = read(COMMAND_IN, w->text + w->len, sizeof w->text - w->len);
-		if (n <= 0)
-			return 0;
-		w->len += (size_t)n;
-	}
-}
-
-static int say(const char *word)
-{
-	size_t len = strlen(word);
-	for (size_t done = 0; done < len;) {
-		ssize_t n = write(COMMAND_OUT, word + done, len - done);
-		if (n <= 0)
-			return 0;
-		done += (size_t)n;
-	}
-	return 1;
-}
+/* ---- a trainer ---- */
 
 struct range {
 	uint64_t begin, length;
@@ -103,7 +60,7 @@ static void count(unsigned char counts[EPOCHS_MAX][ROWS_MAX], uint64_t epoch, co
 			counts[epoch][range[i].begin + k]++;
 }
 
-static int trainer_main(int argc, char **argv)
+int trainer_main(int argc, char **argv)
 {
 	struct words *w = calloc(1, sizeof *w);
 	(void)argc;
@@ -114,10 +71,10 @@ static int trainer_main(int argc, char **argv)
 		struct range range[64];
 		int ranges = 0, is_over = 0;
 		uint64_t epoch = 0;
-		if (!say("next\n"))
+		if (!words_say("next\n"))
 			return 1;
 		for (;;) {
-			if (!hear(w))
+			if (!words_hear(w))
 				return 1;
 			const struct record *r = &w->record;
 			if (record_is(r, "err"))
@@ -142,7 +99,7 @@ static int trainer_main(int argc, char **argv)
 			continue;
 		clock_sleep((double)sim_random(20) / 1000);
 		count(facts->said, epoch, range, ranges);
-		if (!say("step loss=0.5\n") || !hear(w))
+		if (!words_say("step loss=0.5\n") || !words_hear(w))
 			return 1;
 		if (!record_is(&w->record, "ok"))
 			sim_fail("step is answered %s: %s", w->record.type, w->record.text ? w->record.text : "");
@@ -158,103 +115,10 @@ static int trainer_main(int argc, char **argv)
 
 /* ---- an agent, whose command is that trainer ---- */
 
-int __wrap_command_start(struct command *c, const struct command_options *o, struct error *err);
-int __wrap_command_start(struct command *c, const struct command_options *o, struct error *err)
-{
-	int in[2], out[2], i = o->id[1] - '0';
-	char name[16], *argv[] = {name, NULL};
-	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
-		return error_errno(err, ERROR_OS, "", "pipe");
-	snprintf(name, sizeof name, "t%d", i);
-	*c = (struct command){.pid = sim_start(name, trainer_main, 1, argv), .to = in[1], .from = out[0]};
-	sim_dies_with(c->pid, getpid());
-	sim_give_file(c->pid, in[0], COMMAND_IN);
-	sim_give_file(c->pid, out[1], COMMAND_OUT);
-	close(in[0]);
-	close(out[1]);
-	fcntl(c->to, F_SETFL, O_NONBLOCK);
-	fcntl(c->from, F_SETFL, O_NONBLOCK);
-	c->pid_fd = sim_pid_file(c->pid);
-	facts->trainer[i] = c->pid;
-	return 0;
-}
-
-int __wrap_command_ended(struct command *c);
-int __wrap_command_ended(struct command *c)
-{
-	if (c->ended || c->pid == 0 || sim_is_alive(c->pid))
-		return c->ended;
-	int status = sim_status(c->pid);
-	c->ended = 1;
-	c->end = (struct node_end){.seen = 1, .status = status < 128 ? status : 0, .signal = status < 128 ? 0 : status - 128};
-	return 1;
-}
-
-void __wrap_command_kill(struct command *c, int number);
-void __wrap_command_kill(struct command *c, int number)
-{
-	if (c->pid > 0 && !c->ended && number != SIGURG)
-		sim_signal(c->pid, number);
-}
-
-void __wrap_command_close(struct command *c);
-void __wrap_command_close(struct command *c)
-{
-	if (c->pid == 0)
-		return;
-	sim_signal(c->pid, SIGKILL);
-	close(c->pid_fd);
-	close(c->to);
-	close(c->from);
-	c->pid = 0;
-}
-
-/* What is one for each process elsewhere. */
-static struct signalled {
-	volatile int stop, look;
-	int wake;
-} *signalled[AGENTS];
-
-static void agent_stop(int i)
-{
-	uint64_t one = 1;
-	signalled[i]->stop = 1;
-	if (write(signalled[i]->wake, &one, sizeof one) < 0)
-		signalled[i]->stop = 1;
-}
-
-static void stop_0(int number)
-{
-	(void)number;
-	agent_stop(0);
-}
-
-static void stop_1(int number)
-{
-	(void)number;
-	agent_stop(1);
-}
-
-static void stop_2(int number)
-{
-	(void)number;
-	agent_stop(2);
-}
-
 static int agent_main(int argc, char **argv)
 {
-	static void (*const stops[AGENTS])(int) = {stop_0, stop_1, stop_2};
-	int i = atoi(argv[argc - 1]);
+	int i = atoi(argv[argc - 1]), stopped;
 	char *command[] = {argv[0], NULL};
-	struct signalled *s = calloc(1, sizeof *s);
-	struct agent *a = NULL;
-	struct node_end end;
-	struct error err = {0};
-	if (!s)
-		return 71;
-	signalled[i] = s;
-	s->wake = eventfd(0, EFD_NONBLOCK);
-	signal(SIGTERM, stops[i]);
 	struct agent_options o = {.meter = {.id = argv[0], .load_root = "", .report_every = 5, .report_seconds = 1},
 				  .shards = SHARDS,
 				  .lead = LEAD,
@@ -265,19 +129,11 @@ static int agent_main(int argc, char **argv)
 				  .jobs = 1,
 				  .grace_seconds = 10,
 				  .wait_seconds = 60,
-				  .answer_seconds = 600,
-				  .stop = &s->stop,
-				  .look = &s->look,
-				  .wake = s->wake};
-	int result = agent_new(&a, &o, &err);
-	if (result == 0)
-		result = agent_run(a, &end, &err);
-	agent_free(a);
-	if (result != 0)
-		sim_trace("%s: %s", err.place, err.text);
-	if (result == 0 && !s->stop)
+				  .answer_seconds = 600};
+	int status = command_agent(&o, &stopped);
+	if (status == 0 && !stopped)
 		facts->over[i] = 1;
-	return result == 0 ? 0 : err.code ? err.code : 1;
+	return status;
 }
 
 /* ---- outside ---- */
@@ -404,9 +260,9 @@ static void harm(enum fault fault)
 	int i = (int)sim_random(AGENTS);
 	switch (fault) {
 	case FAULT_KILL_AGENT: sim_signal(facts->agent[i], SIGKILL); break;
-	case FAULT_KILL_TRAINER: sim_signal(facts->trainer[i], SIGKILL); break;
+	case FAULT_KILL_TRAINER: sim_signal(command_pid(i), SIGKILL); break;
 	case FAULT_STOP_AGENT: sim_stop(facts->agent[i], (double)sim_random(20000) / 1000); break;
-	case FAULT_STOP_TRAINER: sim_stop(facts->trainer[i], (double)sim_random(20000) / 1000); break;
+	case FAULT_STOP_TRAINER: sim_stop(command_pid(i), (double)sim_random(20000) / 1000); break;
 	case FAULT_END_AGENT: sim_signal(facts->agent[i], SIGTERM); break;
 	case FAULT_FAIL: report_death(i); break;
 	case FAULT_KILL_SHARDD: sim_signal(facts->shardd, SIGKILL); break;
@@ -431,27 +287,17 @@ static int all_over(void)
 
 static void check_end(void)
 {
-	struct ledger l;
-	struct error err;
-	if (ledger_read(&l, JOURNAL, &err) != 0)
-		sim_fail("%s: %s", err.place, err.text);
-	if (l.runs != facts->epochs)
-		sim_fail("%zu runs of rows are in the model, not %llu", l.runs, (unsigned long long)facts->epochs);
-	for (uint64_t e = 0; e < facts->epochs; e++) {
-		if (l.run[e].epoch != e || l.run[e].begin != 0 || l.run[e].length != facts->rows)
-			sim_fail("of epoch %llu rows %llu+%llu are in the model", (unsigned long long)l.run[e].epoch,
-				 (unsigned long long)l.run[e].begin, (unsigned long long)l.run[e].length);
+	model_has_all(JOURNAL, facts->rows, facts->epochs);
+	for (uint64_t e = 0; e < facts->epochs; e++)
 		for (uint64_t i = 0; i < facts->rows; i++)
 			if (facts->said[e][i] == 0)
 				sim_fail("row %llu of epoch %llu is in the model, and nobody has trained it",
 					 (unsigned long long)i, (unsigned long long)e);
-	}
-	ledger_free(&l);
 }
 
 static void outside(void *arg)
 {
-	double weight[FAULTS], sum = 0;
+	struct sim_weather weather;
 	(void)arg;
 	memset(facts, 0, sizeof *facts);
 	facts->rows = 1 + sim_random(ROWS_MAX);
@@ -462,10 +308,7 @@ static void outside(void *arg)
 	facts->lease = 0;
 	facts->sync = sim_random(3);
 	facts->shuffled = sim_random(2);
-	for (int i = 0; i < FAULTS; i++) {
-		weight[i] = sim_chance(0.4) ? (double)sim_random(100) : 0;
-		sum += weight[i];
-	}
+	sim_weather(&weather, FAULTS, 0.4);
 	uint64_t pause = sim_chance(0.5) ? 100 : 2000, until = 500 + sim_random(20000), harms = 0;
 	start_shardd();
 	start_lead();
@@ -474,13 +317,11 @@ static void outside(void *arg)
 	while (sim_steps() < until && harms < HARMS_MAX && !all_over()) {
 		clock_sleep((double)(1 + sim_random(pause)) / 1000);
 		keep_alive();
-		double at = sum * (double)sim_random(1u << 20) / (1u << 20);
-		for (int i = 0; sum > 0 && i < FAULTS; i++)
-			if ((at -= weight[i]) < 0) {
-				harm((enum fault)i);
-				harms++;
-				break;
-			}
+		int fault = sim_weather_harm(&weather);
+		if (fault >= 0) {
+			harm((enum fault)fault);
+			harms++;
+		}
 	}
 	/* What nothing later heals: nobody starts anew after this. */
 	for (int i = 0; i < AGENTS && sim_chance(0.8); i++) {
