@@ -458,7 +458,7 @@ void grants_end(struct gate *g, struct worker *w, const char *why)
  * is of a group may be in a sum with others. */
 void grants_take(struct gate *g, struct worker *w, struct push *came, uint64_t group)
 {
-	struct push *p = w->announced;
+	struct push *p = g->options.announces ? w->announced : NULL;
 
 	came->late |= group != 0 && (!p || p->group != group);
 	if (!p)

@@ -93,43 +93,44 @@ enum compute_state { COMPUTE_NONE, COMPUTE_NOW, COMPUTE_DONE };
 
 enum worker_state { WORKER_OUT, WORKER_JOINING, WORKER_ACTIVE, WORKER_ENDED, WORKER_STATES };
 
-/* What each push touches stands first, in few lines of the cache: a simulation has a hundred thousand
- * of them. An arrival touches the lines up to `answered`, and that of `speed`, an answer those up to `speed`. */
+/* What each push touches stands first, in few lines of the cache: a simulation has a hundred thousand of them. An
+ * arrival touches the first and the second line, an answer the first and the third. */
 struct worker {
 	enum worker_state state;
+	uint32_t fence_tokens;
 	int done, done_dropped;
-	int size_told;
 	uint64_t generation; /* of the member; 0: out */
-	uint64_t newest;     /* the highest generation seen: an older one is not let in again */
 	uint64_t fenced;     /* generations up to it are refused */
 	struct push *held, *sent;
-	struct push *waiting; /* applied; its answer waits for slower members */
-
-	struct push *announced;
-	uint64_t connection;
 	/* the last push that was answered for good, with `done` and `done_dropped` */
 	uint64_t done_generation, done_sequence;
+
+	/* of its last push, see struct balance_member; kept after it leaves, as it may come back */
+	double speed, time, mem;
+	uint64_t count;
+	double scale; /* adjust-lr */
+	size_t seat; /* gate_seat() */
+	struct push *waiting; /* applied; its answer waits for slower members */
+	uint64_t connection;
+
+	uint64_t newest; /* the highest generation seen: an older one is not let in again */
 	uint64_t clock; /* iterations of its own, for SSP */
 	uint64_t throw_upto; /* generation up to which pushes are to be thrown, once none of them is
 				being settled; 0: none */
-	size_t fence_tokens;
 	uint64_t acts_seen;
-
 	int64_t answered; /* its last push */
-	int64_t away; /* how long after that it announced the next one */
 	uint64_t size; /* given to the member by `balance`, and told with `size_told`; 0: none */
 	uint64_t pushes, samples; /* see struct gate_member */
+
+	int size_told;
+	uint64_t most; /* as `count` */
+	struct push *announced;
+	int64_t away; /* how long after it was answered it announced the next one */
 	uint64_t owes_saved; /* iteration + 1 of a cut that is a checkpoint now, as its next answer must
 				tell it. 0: none */
 	enum gate_saves owes_save; /* its next answer must tell it of the cut */
 	enum compute_state compute; /* gate_compute() */
 	uint64_t compute_token;     /* 0: none waits */
-
-	/* of its last push, see struct balance_member; kept after it leaves, as it may come back */
-	double speed, time, mem;
-	uint64_t count, most;
-	double scale; /* adjust-lr */
-	size_t seat; /* gate_seat() */
 	char id[OPTION_ID_MAX];
 	UT_hash_handle hh;
 	uint64_t join_token, end_token; /* 0: none waits */

@@ -106,9 +106,7 @@ void gate_fetch(const struct gate *g, size_t seat)
 {
 	if (!seat || seat > HASH_COUNT(g->workers))
 		return;
-	const struct worker *w = g->seat[seat - 1];
-	worker_fetch(w, offsetof(struct worker, answered));
-	__builtin_prefetch(&w->speed, 1);
+	worker_fetch(g->seat[seat - 1], offsetof(struct worker, newest));
 }
 
 size_t gate_seat(const struct gate *g, const char *worker)

@@ -208,7 +208,7 @@ static int load_worker(struct load *l, struct error *err)
 		return -1;
 	if (w->speed < 0.0 || w->time < 0.0 || w->mem < 0.0 || w->mem > 1.0 || w->scale < 0.0)
 		return error_set(err, ERROR_DATA, NULL, "a number of %s can't be", id);
-	w->fence_tokens = fencing; /* carried out when the settle is answered; nobody is told */
+	w->fence_tokens = (uint32_t)fencing; /* carried out when the settle is answered; nobody is told */
 	l->g->active += w->state == WORKER_ACTIVE;
 	l->g->joining += w->state == WORKER_JOINING;
 	return 0;

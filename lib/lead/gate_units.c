@@ -699,7 +699,8 @@ static void units_commit(struct gate *g)
 		next = p->next;
 		push_fetch(p->ahead, PUSH_LINES_ANSWER);
 		if (ahead) {
-			worker_fetch(ahead->worker, offsetof(struct worker, speed));
+			__builtin_prefetch(ahead->worker, 1);
+			__builtin_prefetch(&ahead->worker->newest, 1);
 			ahead = ahead->next;
 		}
 		finish_all(g, p);
