@@ -515,6 +515,24 @@ taken() {
 	exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 5
 }
 
+@test "HUNG: a lead that is stopped is replaced, and no worker that waited for it is killed" {
+	job MODEL=audit EPOCHS=5 SERVERS=2,standby:on CHECKPOINT=0.5 HUNG=3
+	slow 400
+	begin out
+	wait_for 'came_to 200'
+	wait_for 'in_force 0'
+	kill -STOP "$(pid_of ps0)"
+	wait_for '[ "$(logged "^takes-over ")" -eq 1 ]'
+	local before=$(done_samples)
+	wait_for 'came_to $((before + 200))'
+	rm drag/*
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ] || { cat out.err; return 1; }
+	[ "$(logged 'kind=hung')" -eq 1 ]
+	[ "$(logged '^rollback ')" -eq 0 ]
+	exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 5
+}
+
 @test "a server and its standby die together: all go back, and nothing is lost" {
 	job MODEL=audit EPOCHS=5 SERVERS=2,standby:on CHECKPOINT=0.5
 	slow 400

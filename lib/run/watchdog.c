@@ -508,7 +508,9 @@ static int is_stopped(struct sup_node *n, enum pulse_section section, double sec
 	w->stopped = w->seen.stopped ? w->stopped + seconds : 0;
 	look_whether_stopped(n, &n->now, &w->motion, &w->looked, w->pulse.silent, seconds);
 	*limit = stopped_limit(n);
-	return w->pulse.silent > *limit && fmax(w->motion.stopped, w->stopped) > *limit;
+	double seen = fmax(w->motion.stopped, w->stopped);
+	/* The first look comes after ASK_SECONDS of silence, and the next ones so far apart. */
+	return w->pulse.silent > *limit && seen > 0 && seen > *limit - 2 * ASK_SECONDS;
 }
 
 /* A worker of the kit that starts and does nothing for longer than a batch may take. A smaller HUNG
@@ -736,9 +738,13 @@ void sup_watch_begin(struct sup_node *n, int adopted)
 	n->watch.worked = 0;
 }
 
+/* Workers start over with a daemon that is there again: what they owe begins only now. */
 void sup_watch_ready(struct sup_node *n)
 {
 	pulse_sign(&n->watch.pulse);
+	if (n == sup_shardd(n->sup) || n->role->goes_back)
+		EACH_OF (worker, n->sup, sup_trainers(n->sup))
+			pulse_sign(&worker->watch.pulse);
 }
 
 void sup_watch_next(struct sup_node *n)
