@@ -3,6 +3,9 @@
 
 #include "tests/sim/kernel.h"
 
+#include "agent/filter.h"
+#include "base/fs.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +19,19 @@ static pid_t commands[COMMANDS_MAX];
 pid_t command_pid(int agent)
 {
 	return commands[agent];
+}
+
+/* What is one for each process elsewhere. */
+static struct signalled {
+	pid_t pid;
+	volatile int stop, look;
+	int wake;
+} signalled[COMMANDS_MAX];
+
+void command_begin(void)
+{
+	memset(commands, 0, sizeof commands);
+	memset(signalled, 0, sizeof signalled);
 }
 
 /* ---- words ---- */
@@ -62,20 +78,24 @@ int __wrap_command_start(struct command *c, const struct command_options *o, str
 	size_t count = 2;
 	for (size_t k = 0; k < o->env_count && count < 31; k++)
 		argv[count++] = (char *)(uintptr_t)o->env[k];
-	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
-		return error_errno(err, ERROR_OS, "", "pipe");
 	snprintf(name, sizeof name, "t%d", i);
 	snprintf(number, sizeof number, "%d", i);
-	*c = (struct command){.pid = sim_start(name, trainer_main, (int)count, argv), .to = in[1], .from = out[0]};
+	if (o->talks && (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0))
+		return error_errno(err, ERROR_OS, "", "pipe");
+	*c = (struct command){.pid = sim_start(name, trainer_main, (int)count, argv), .to = -1, .from = -1};
+	commands[i] = c->pid;
 	sim_dies_with(c->pid, getpid());
+	c->pid_fd = sim_pid_file(c->pid);
+	if (!o->talks)
+		return 0;
+	c->to = in[1];
+	c->from = out[0];
 	sim_give_file(c->pid, in[0], COMMAND_IN);
 	sim_give_file(c->pid, out[1], COMMAND_OUT);
 	close(in[0]);
 	close(out[1]);
 	fcntl(c->to, F_SETFL, O_NONBLOCK);
 	fcntl(c->from, F_SETFL, O_NONBLOCK);
-	c->pid_fd = sim_pid_file(c->pid);
-	commands[i] = c->pid;
 	return 0;
 }
 
@@ -104,8 +124,8 @@ void __wrap_command_close(struct command *c)
 		return;
 	sim_signal(c->pid, SIGKILL);
 	close(c->pid_fd);
-	close(c->to);
-	close(c->from);
+	fs_close(&c->to);
+	fs_close(&c->from);
 	c->pid = 0;
 }
 
@@ -117,13 +137,6 @@ int __wrap_keep_new(const char *name, struct error *err)
 }
 
 /* ---- an agent ---- */
-
-/* What is one for each process elsewhere. */
-static struct signalled {
-	pid_t pid;
-	volatile int stop, look;
-	int wake;
-} signalled[COMMANDS_MAX];
 
 /* It is called in the process that is told. */
 static void command_stop(int number)
@@ -137,7 +150,7 @@ static void command_stop(int number)
 		}
 }
 
-int command_agent(struct agent_options *o, int *stopped)
+int command_agent(struct agent_options *o, int is_each, int *stopped)
 {
 	struct signalled *s = &signalled[o->meter.id[1] - '0'];
 	struct agent *a = NULL;
@@ -148,8 +161,8 @@ int command_agent(struct agent_options *o, int *stopped)
 	o->stop = &s->stop;
 	o->look = &s->look;
 	o->wake = s->wake;
-	int result = agent_new(&a, o, &err);
-	if (result == 0)
+	int result = is_each ? filter_each(o, &err) : agent_new(&a, o, &err);
+	if (result == 0 && !is_each)
 		result = agent_run(a, &end, &err);
 	agent_free(a);
 	if (result != 0)

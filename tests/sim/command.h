@@ -15,10 +15,12 @@
 
 /* The world has it. argv: a name, the agent's number, then NAME=VALUE each. */
 int trainer_main(int argc, char **argv);
+void command_begin(void);     /* a run begins: nobody runs */
 pid_t command_pid(int agent); /* of the trainer that it started last; 0: none */
 
-/* An agent until it ends; *stopped: it was told to. Returns its exit status; end may be NULL. */
-int command_agent(struct agent_options *o, int *stopped);
+/* An agent until it ends; its command runs once for each shard, or trains; *stopped: it was told to end. Returns its exit
+ * status. */
+int command_agent(struct agent_options *o, int is_each, int *stopped);
 
 /* ---- for a trainer ---- */
 

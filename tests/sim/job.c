@@ -1,14 +1,15 @@
 /*
  * job: the supervisor (lib/run) as it is, with all that a job of three hosts has, on the simulated machine (kernel.h):
- * shardd(8), bpt-monitor(8), the lead, agents, whose trainers have their parameters themselves (TRAINER_KIND=loop), and
- * checkpoints. Of each node's parent, of node-host(8) and of the fabric there is only what others see of them.
+ * shardd(8), bpt-monitor(8), and agents, whose trainers have their parameters themselves (TRAINER_KIND=loop, with a lead
+ * and checkpoints) or run once for each shard (TRAINER_KIND=each). Of each node's parent, of node-host(8) and of the fabric there is only what others see of them.
  *
  * Nodes, parents, trainers and the supervisor are killed and stand still, hosts fail, are cut off and come back, the
- * fabric ends, what follows a trainer's loop fails, people interrupt the job and run it again.
+ * fabric ends, what follows a trainer's loop fails, people interrupt the job and run it again, want other numbers of workers,
+ * other hosts, checkpoints, and nodes to be started anew.
  *
  * Never: a node runs twice, but on a host that was cut off; the phase changes as no rule says; all wait and nobody has a
  * deadline. In the end the job is done, each row is once for each epoch in the last checkpoint, and all trainers have done
- * what follows their loops.
+ * what follows their loops; or, for each shard, a command has ended well with it in each epoch.
  *
  * How it is called: sim_main() in kernel.h.
  */
@@ -23,6 +24,7 @@
 #include "proc/parent.h"
 #include "proc/remote.h"
 #include "run/sup.h"
+#include "wire/call.h"
 #include "wire/http.h"
 #include "wire/server.h"
 
@@ -42,25 +44,26 @@ int bpt_monitor_main(int argc, char **argv);
 #define RUN "/run/job"
 #define STATE "/data/job"
 #define HOSTS 3
-#define TRAINERS 3
+#define TRAINERS 5
 #define ROWS_MAX 200
 #define EPOCHS_MAX 3
-#define NODES 8
+#define NODES 9
 #define HARMS_MAX 40
 #define LAUNCHES_MAX 4096
 #define FAILURES_CALM 5      /* of the whole job, after the last fault */
-#define END_SECONDS 15000.0 /* a run that takes longer after the last fault does not end */
+#define END_SECONDS 10000.0 /* a run that takes longer after the last fault does not end */
 #define UP_SECONDS 25.0      /* in which a world of fabricd hears of a rank that is gone */
 
-static const char *const node_names[NODES] = {"shardd", "bpt-monitor", "lead", "fabric", "w0", "w1", "w2"};
+static const char *const node_names[NODES] = {"shardd", "bpt-monitor", "lead", "fabric", "w0", "w1", "w2", "w3", "w4"};
 
 /* ---- what is so ---- */
 
 static struct facts {
-	uint64_t rows, epochs, batch, batches, ahead;
+	int is_each;
+	uint64_t rows, epochs, batch, batches, ahead, workers;
 	double every; /* between checkpoints */
 	int is_shuffled, together; /* trainers need each other */
-	pid_t supervisor, parent[NODES], program[NODES], far[HOSTS][NODES];
+	pid_t supervisor, parent[NODES], near[NODES], program[NODES], far[HOSTS][NODES];
 	int is_cut[HOSTS];    /* nobody there is reached */
 	uint64_t cuts[HOSTS]; /* how often that was so */
 	double back[HOSTS];   /* when it ends */
@@ -71,6 +74,7 @@ static struct facts {
 		int port;
 	} meets[TRAINERS];
 	int followed[TRAINERS], late_fails;
+	unsigned char did[EPOCHS_MAX][ROWS_MAX]; /* a command has ended well with this row */
 	enum sup_phase phase;
 	int calm, is_over, failures;
 	char checkpoint[DIRS_PATH_MAX];
@@ -78,15 +82,15 @@ static struct facts {
 
 enum fault {
 	FAULT_KILL_NODE, FAULT_STOP_NODE, FAULT_KILL_PARENT, FAULT_KILL_TRAINER, FAULT_STOP_TRAINER, FAULT_KILL_SUPERVISOR,
-	FAULT_STOP_SUPERVISOR, FAULT_INTERRUPT, FAULT_HOST, FAULT_CUT_HOST, FAULT_CONNECTIONS, FAULTS
+	FAULT_STOP_SUPERVISOR, FAULT_INTERRUPT, FAULT_PEOPLE, FAULT_HOST, FAULT_CUT_HOST, FAULT_CONNECTIONS, FAULTS
 };
 
 static int node_of(const char *id)
 {
-	int i = 0;
-	while (node_names[i] && strcmp(node_names[i], id) != 0)
-		i++;
-	return i;
+	for (int i = 0; i < NODES; i++)
+		if (strcmp(node_names[i], id) == 0)
+			return i;
+	sim_fail("there is no node %s", id);
 }
 
 /* ---- a trainer ---- */
@@ -107,7 +111,7 @@ static int number_of(int argc, char **argv, const char *name)
 /* Whether all that began with us live. */
 static int all_meet(int port)
 {
-	for (int i = 0; i < TRAINERS; i++)
+	for (uint64_t i = 0; i < facts->workers; i++)
 		if (facts->meets[i].port != port || !sim_is_alive(facts->meets[i].pid))
 			return 0;
 	return 1;
@@ -145,8 +149,22 @@ struct range {
 	uint64_t begin, length;
 };
 
+/* A command that runs for one shard. */
+static int each_main(int argc, char **argv)
+{
+	int epoch = number_of(argc, argv, "EPOCH"), begin = number_of(argc, argv, "BEGIN"), length = number_of(argc, argv, "LENGTH");
+	clock_sleep((double)sim_random(2000) / 1000);
+	if (sim_chance(0.02))
+		return 1;
+	for (int i = begin; i < begin + length; i++)
+		facts->did[epoch][i] = 1;
+	return 0;
+}
+
 int trainer_main(int argc, char **argv)
 {
+	if (facts->is_each)
+		return each_main(argc, argv);
 	int rank = number_of(argc, argv, "RANK"), port = number_of(argc, argv, "MASTER_PORT"), is_over = 0, has_met = 0;
 	struct words *w = calloc(1, sizeof *w);
 	struct counts *c = calloc(1, sizeof *c);
@@ -235,8 +253,13 @@ static int agent_main(int argc, char **argv)
 		       {"--resume", &o.resume}, {"--rank", &rank}, {"--batch", &batch}, {"--ahead", &ahead},
 		       {"--wait", &wait}, {"--answer", &answer}, {"--grace", &grace}};
 	size_t count = 0;
-	int i = 1, stopped;
+	int i = 1, is_each = 0, stopped;
 	for (; i + 1 < argc && strcmp(argv[i], "--") != 0; i += 2) {
+		if (strcmp(argv[i], "--each") == 0) { /* the only one without a value */
+			is_each = 1;
+			i--;
+			continue;
+		}
 		for (size_t k = 0; k < sizeof options / sizeof *options; k++)
 			if (strcmp(argv[i], options[k].name) == 0)
 				*options[k].value = argv[i + 1];
@@ -253,7 +276,7 @@ static int agent_main(int argc, char **argv)
 	o.memory = (struct saved_memory){.worker = o.meter.id, .keeper = -1, .load_root = ""};
 	o.command = (struct command_options){.argv = argv + i + 1, .id = o.meter.id, .env = env, .env_count = count,
 					     .input = -1, .output = -1};
-	return command_agent(&o, &stopped);
+	return command_agent(&o, is_each, &stopped);
 }
 
 /* The fabric's world: it comes up when all its hosts are reached, and ends when one is not. */
@@ -339,7 +362,7 @@ static size_t start_count;
 static pid_t start_program(const struct start *st)
 {
 	static int (*const mains[NODES])(int, char **) = {shardd_main, bpt_monitor_main, ps_server_main, fabric_main,
-							   agent_main, agent_main, agent_main};
+							   agent_main, agent_main, agent_main, agent_main, agent_main};
 	pid_t *program = &facts->program[st->node];
 	if (sim_is_alive(*program) && facts->seen_cuts[st->node] == facts->cuts[facts->host[st->node]])
 		sim_fail("%s runs twice", st->id);
@@ -349,11 +372,11 @@ static pid_t start_program(const struct start *st)
 	return *program;
 }
 
-/* Waits until it has ended, or for half a second. */
-static int has_ended(int fd)
+/* Waits until a process has ended, or the other one (-1: none), or for half a second. Whether it is the first. */
+static int has_ended(int fd, int other)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	return poll(&p, 1, 500) > 0;
+	struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = other, .events = POLLIN}};
+	return poll(p, 2, 500) > 0 && p[0].revents;
 }
 
 /* On the other host: the program dies with it, and it ends when nobody has heard of it for long. */
@@ -361,17 +384,19 @@ static int far_main(int argc, char **argv)
 {
 	const struct start *st = &starts[atoi(argv[1])];
 	pid_t near = atoi(argv[2]), program = start_program(st);
-	int fd = sim_pid_file(program);
+	int fd = sim_pid_file(program), near_fd = sim_pid_file(near);
 	double heard = clock_mono();
 	(void)argc;
 	sim_dies_with(program, getpid());
-	while (!has_ended(fd)) {
+	while (!has_ended(fd, near_fd)) {
 		if (clock_mono() > heard + REMOTE_FAR_SECONDS)
 			return LOST_STATUS;
 		if (!facts->is_cut[st->at])
 			heard = clock_mono();
 		if (!facts->is_cut[st->at] && !sim_is_alive(near))
 			return LOST_STATUS;
+		if (!sim_is_alive(near))
+			clock_sleep(0.5); /* no word of its end comes through */
 	}
 	return sim_status(program);
 }
@@ -379,10 +404,8 @@ static int far_main(int argc, char **argv)
 static void near_on_signal(int number)
 {
 	for (int i = 0; i < NODES; i++)
-		for (int h = 1; h < HOSTS; h++)
-			if (sim_is_alive(facts->far[h][i]) && facts->host[i] == h && !facts->is_cut[h])
-				if (getpid() == facts->parent[i])
-					sim_signal(facts->program[i], number);
+		if (getpid() == facts->near[i] && facts->host[i] > 0 && !facts->is_cut[facts->host[i]])
+			sim_signal(facts->program[i], number);
 }
 
 /* Ends as a signal ends a process, or with a status. */
@@ -401,9 +424,9 @@ static int near_main(int argc, char **argv)
 	uint64_t cuts = facts->cuts[st->at];
 	pid_t *far = &facts->far[st->at][st->node];
 	(void)argc;
-	facts->parent[st->node] = getpid();
+	facts->near[st->node] = getpid();
 	signal(SIGTERM, near_on_signal);
-	clock_sleep((double)sim_random(300) / 1000);
+	clock_sleep(0.02 + (double)sim_random(300) / 1000); /* an end there is known before a start elsewhere */
 	if (facts->is_cut[st->at] || facts->cuts[st->at] != cuts) {
 		clock_sleep((double)sim_random(10));
 		return LOST_STATUS;
@@ -416,7 +439,7 @@ static int near_main(int argc, char **argv)
 	int fd = sim_pid_file(*far);
 	double heard = clock_mono();
 	for (;;) {
-		int ended = has_ended(fd);
+		int ended = has_ended(fd, -1);
 		int is_reached = !facts->is_cut[st->at] && facts->cuts[st->at] == cuts;
 		if (ended && is_reached)
 			return end_like(sim_status(*far));
@@ -434,6 +457,7 @@ static int parent_sim_main(int argc, char **argv)
 	const struct start *st = &starts[atoi(argv[1])];
 	struct node_record r = {.life = st->life, .parent = getpid(), .parent_start = (uint64_t)getpid(), .at = clock_epoch()};
 	struct error err;
+	facts->parent[st->node] = getpid();
 	snprintf(r.id, sizeof r.id, "%s", st->id);
 	snprintf(r.host, sizeof r.host, "%s", st->host);
 	boot_id(r.boot);
@@ -449,7 +473,7 @@ static int parent_sim_main(int argc, char **argv)
 	sim_dies_with(node, 0);
 	sim_stop(node, 0);
 	int fd = sim_pid_file(node), status;
-	while (!has_ended(fd))
+	while (!has_ended(fd, -1))
 		;
 	status = sim_status(node);
 	r.ended = 1;
@@ -647,18 +671,22 @@ void __wrap_sup_log(struct supervisor *s, struct record_out *o)
 
 static int make_job(struct job *job, struct error *err)
 {
-	char text[10][64];
+	char text[12][64];
 	size_t count = 0;
 	snprintf(text[count++], 64, "JOB=sim");
 	snprintf(text[count++], 64, "TRAINER=train");
+	snprintf(text[count++], 64, "TRAINER_KIND=%s", facts->is_each ? "each" : "loop");
 	snprintf(text[count++], 64, "SAMPLES=%llu", (unsigned long long)facts->rows);
 	snprintf(text[count++], 64, "EPOCHS=%llu", (unsigned long long)facts->epochs);
 	snprintf(text[count++], 64, "BATCH=%llu,shard:%llu", (unsigned long long)facts->batch,
 		 (unsigned long long)facts->batches);
-	snprintf(text[count++], 64, "WORKERS=%d,ahead:%llu", TRAINERS, (unsigned long long)facts->ahead);
-	snprintf(text[count++], 64, "CHECKPOINT=%g", facts->every);
+	if (!facts->is_each) {
+		snprintf(text[count++], 64, "WORKERS=ahead:%llu", (unsigned long long)facts->ahead);
+		snprintf(text[count++], 64, "CHECKPOINT=%g", facts->every);
+	}
+	snprintf(text[count++], 64, "WORKERS=%llu", (unsigned long long)facts->workers);
 	snprintf(text[count++], 64, "SHUFFLE=%s", facts->is_shuffled ? "shards" : "none");
-	snprintf(text[count++], 64, "RESTARTS=1000,rollbacks:1000");
+	snprintf(text[count++], 64, "RESTARTS=1000,shard:1000%s", facts->is_each ? "" : ",rollbacks:1000");
 	snprintf(text[count++], 64, "BAD_HOSTS=avoid:600,wait:forever");
 	if (job_init(job, err) != 0)
 		return -1;
@@ -713,6 +741,32 @@ static void start_supervisor(void)
 	facts->supervisor = sim_start(name, supervisor_main, 1, argv);
 }
 
+/* What people ask of the job. */
+static int people_main(int argc, char **argv)
+{
+	static const char *const hosts[] = {"h0", "h0,h1", "h1,h2", "h0,h1,h2"};
+	struct record *r = calloc(1, sizeof *r);
+	struct call *c;
+	struct error err;
+	char line[100];
+	int t = (int)sim_random(facts->workers);
+	(void)argc;
+	(void)argv;
+	if (!r || call_open(&c, RUN "/trainctl.sock", 1, 600, &err) != 0)
+		return 1;
+	switch (sim_random(5)) {
+	case 0: snprintf(line, sizeof line, "checkpoint\n"); break;
+	case 1: snprintf(line, sizeof line, "kill-restart id=w%d%s\n", t, sim_chance(0.5) ? " elsewhere=1" : ""); break;
+	case 2: snprintf(line, sizeof line, "scale hosts=%s\n", hosts[sim_random(4)]); break;
+	case 3: snprintf(line, sizeof line, "drain id=h%d within=%d\n", 1 + (int)sim_random(HOSTS - 1), (int)sim_random(30)); break;
+	default: snprintf(line, sizeof line, "scale workers=%d\n", 1 + (int)sim_random(TRAINERS)); break;
+	}
+	if (call_request(c, line, strlen(line), r, NULL, NULL, &err) >= 0)
+		sim_trace("%s: %s", r->type, r->text ? r->text : "");
+	call_close(c);
+	return 0;
+}
+
 static void keep_alive(void)
 {
 	for (int i = 1; i < HOSTS; i++)
@@ -740,16 +794,18 @@ static void cut_host(int host, int is_dead)
 
 static void harm(enum fault fault)
 {
-	int i = (int)sim_random(NODES - 1), t = (int)sim_random(TRAINERS), h = 1 + (int)sim_random(HOSTS - 1);
+	char people[] = "people", *words[] = {people, NULL};
+	int i = (int)sim_random(NODES), t = (int)sim_random(TRAINERS), h = 1 + (int)sim_random(HOSTS - 1);
 	switch (fault) {
 	case FAULT_KILL_NODE: sim_signal(facts->program[i], SIGKILL); break;
 	case FAULT_STOP_NODE: sim_stop(facts->program[i], (double)sim_random(40000) / 1000); break;
-	case FAULT_KILL_PARENT: sim_signal(facts->parent[i], SIGKILL); break;
+	case FAULT_KILL_PARENT: sim_signal(sim_chance(0.5) ? facts->parent[i] : facts->near[i], SIGKILL); break;
 	case FAULT_KILL_TRAINER: sim_signal(command_pid(t), SIGKILL); break;
 	case FAULT_STOP_TRAINER: sim_stop(command_pid(t), (double)sim_random(40000) / 1000); break;
 	case FAULT_KILL_SUPERVISOR: sim_signal(facts->supervisor, SIGKILL); break;
 	case FAULT_STOP_SUPERVISOR: sim_stop(facts->supervisor, (double)sim_random(40000) / 1000); break;
 	case FAULT_INTERRUPT: sim_signal(facts->supervisor, SIGTERM); break;
+	case FAULT_PEOPLE: sim_start(people, people_main, 1, words); break;
 	case FAULT_HOST: cut_host(h, 1); break;
 	case FAULT_CUT_HOST: cut_host(h, 0); break;
 	case FAULT_CONNECTIONS: sim_cut_connections(sim_chance(0.5) ? facts->supervisor : facts->program[i]); break;
@@ -760,17 +816,22 @@ static void harm(enum fault fault)
 static void check_end(void)
 {
 	unsigned sum[ROWS_MAX] = {0};
-	for (int i = 0; i < TRAINERS; i++) {
+	for (uint64_t i = 0; !facts->is_each && i < facts->workers; i++) {
 		struct counts c;
 		char path[DIRS_PATH_MAX];
-		snprintf(path, sizeof path, "%.4000s/w%d/counts", facts->checkpoint, i);
+		snprintf(path, sizeof path, "%.4000s/w%d/counts", facts->checkpoint, (int)i);
 		trainer_resume(path, &c);
 		for (uint64_t k = 0; k < facts->rows; k++)
 			sum[k] += c.of[k];
 		if (!facts->followed[i])
-			sim_fail("trainer %d has not done what follows its loop", i);
+			sim_fail("trainer %d has not done what follows its loop", (int)i);
 	}
-	for (uint64_t k = 0; k < facts->rows; k++)
+	for (uint64_t e = 0; facts->is_each && e < facts->epochs; e++)
+		for (uint64_t k = 0; k < facts->rows; k++)
+			if (!facts->did[e][k])
+				sim_fail("row %llu of epoch %llu is done, and no command had it", (unsigned long long)k,
+					 (unsigned long long)e);
+	for (uint64_t k = 0; !facts->is_each && k < facts->rows; k++)
 		if (sum[k] != facts->epochs)
 			sim_fail("row %llu is %u times in %s, not %llu", (unsigned long long)k, sum[k], facts->checkpoint,
 				 (unsigned long long)facts->epochs);
@@ -785,6 +846,7 @@ static void outside(void *arg)
 	struct sim_weather weather;
 	(void)arg;
 	memset(facts, 0, sizeof *facts);
+	command_begin();
 	for (size_t i = 0; i < start_count; i++) {
 		for (int k = 0; k < starts[i].argc; k++)
 			free(starts[i].argv[k]);
@@ -793,7 +855,9 @@ static void outside(void *arg)
 	start_count = 0;
 	facts->rows = 1 + sim_random(ROWS_MAX);
 	facts->epochs = 1 + sim_random(EPOCHS_MAX);
+	facts->workers = 1 + sim_random(TRAINERS);
 	facts->batch = TRAINERS + sim_random(20);
+	facts->is_each = sim_chance(0.4);
 	facts->batches = 1 + sim_random(8);
 	facts->ahead = 1 + sim_random(3);
 	facts->every = 0.5 + (double)sim_random(20);

@@ -33,7 +33,7 @@ int shardd_main(int argc, char **argv);
 #define DOUBT_SECONDS 15
 #define HARMS_MAX 300
 #define HELD_MAX 64 /* and what lost answers told */
-#define END_SECONDS 20000.0 /* a run that takes longer after the last fault does not end */
+#define END_SECONDS 6000.0 /* a run that takes longer after the last fault does not end */
 
 struct facts {
 	uint64_t rows, epochs, batch, batches, lease, retries, shuffled;
@@ -65,6 +65,7 @@ enum fault {
 struct held {
 	uint64_t id, epoch, begin, first, count; /* rows first .. first+count-1 are still to be done */
 	int is_told; /* that all of it is done was sent, and no answer has come */
+	double asked; /* when we asked for it; its lease has not begun before; 0: not known */
 };
 
 struct taker {
@@ -138,8 +139,9 @@ static void rows_done(const struct taker *t, struct held *h, uint64_t count)
 {
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t *done = &facts->done[h->epoch][h->first + i];
-		/* A lease may have ended: `done` is granted, and about what is left of the piece. */
-		if (facts->lease > 0 && *hand_of(h, i) != t->number + 1)
+		/* A lease may have ended: `done` is granted, and about what is left of the piece. Who has the rest
+		 * may not have heard of it. */
+		if (facts->lease > 0 && (*hand_of(h, i) != t->number + 1 || sim_seconds() >= h->asked + (double)facts->lease))
 			continue;
 		if (*done && facts->lease == 0)
 			sim_fail("row %llu of epoch %llu is done twice, now by %s", (unsigned long long)(h->first + i),
@@ -269,6 +271,7 @@ static void compare(struct taker *t)
 			sim_fail("piece %llu of %s has other rows than before", (unsigned long long)h->id, t->name);
 		if (is_listed) {
 			l->is_told = h->is_told; /* it may still be under way */
+			l->asked = h->asked;
 			rows_done(t, h, l->first - h->first);
 		}
 		if (!is_listed && h->is_told && facts->lease == 0)
@@ -322,6 +325,7 @@ static void get(struct taker *t)
 {
 	double wait = sim_chance(0.5) ? (double)sim_random(3000) / 1000 : 0;
 	uint64_t max = sim_chance(0.5) ? 1 + sim_random(20) : facts->rows;
+	double asked = sim_seconds();
 	if (!ask_in_force(t, RECORD("get", F("worker", t->name), F("generation", t->generation), F("max", max),
 				    F_SECONDS("wait", wait)), wait)) {
 		again(t);
@@ -335,6 +339,7 @@ static void get(struct taker *t)
 		for (int i = t->count; i-- > 0;) /* its lease has ended, and a part of it is ours again */
 			if (is_overlap(&t->held[i], &t->listed[0]))
 				drop(t, &t->held[i]);
+		t->listed[0].asked = asked;
 		t->held[t->count++] = t->listed[0];
 	} else if (state && strcmp(state, "end") == 0 && strcmp(held, "0") == 0) {
 		facts->over[t->place] = 1;

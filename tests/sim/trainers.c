@@ -32,7 +32,7 @@ int ps_server_main(int argc, char **argv);
 #define ROWS_MAX 300
 #define EPOCHS_MAX 3
 #define HARMS_MAX 100
-#define END_SECONDS 20000.0
+#define END_SECONDS 6000.0
 
 static struct facts {
 	uint64_t rows, epochs, batch, size, batches, lease, sync, shuffled;
@@ -130,7 +130,7 @@ static int agent_main(int argc, char **argv)
 				  .grace_seconds = 10,
 				  .wait_seconds = 60,
 				  .answer_seconds = 600};
-	int status = command_agent(&o, &stopped);
+	int status = command_agent(&o, 0, &stopped);
 	if (status == 0 && !stopped)
 		facts->over[i] = 1;
 	return status;
@@ -300,6 +300,7 @@ static void outside(void *arg)
 	struct sim_weather weather;
 	(void)arg;
 	memset(facts, 0, sizeof *facts);
+	command_begin();
 	facts->rows = 1 + sim_random(ROWS_MAX);
 	facts->epochs = 1 + sim_random(EPOCHS_MAX);
 	facts->batch = 1 + sim_random(20);
