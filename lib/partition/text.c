@@ -266,6 +266,10 @@ int partitions_read_all(struct partitions *p, uint64_t samples, uint64_t all, ui
 		return partition_text_wrong(err, "partitions do not have each row once");
 	if (used > all || all - used < p->unseen)
 		return partition_text_wrong(err, "more rows were never handed out than will be");
+	for (size_t i = 0; i < p->count; i++)
+		for (size_t j = 0; j < p->partition[i].count; j++)
+			if (p->partition[i].run[j].times > used / p->partition[i].run[j].length)
+				return partition_text_wrong(err, "`rows` were handed out more often than all together");
 	p->budget = all - used;
 	return 0;
 }

@@ -262,6 +262,22 @@ static void test_loose(void **state)
 	free(text);
 }
 
+/* A number that the next `get` would take past its end. */
+static void test_more_often_than_all_together(void **state)
+{
+	(void)state;
+	struct error err;
+	char text[sizeof partitions_then];
+	memcpy(text, partitions_then, sizeof text);
+	char *times = strstr(text, "length=10 times=2");
+	assert_non_null(times);
+	times[strlen("length=10 times=")] = '5';
+	queue_free(followed(text, "", &err));
+	times[strlen("length=10 times=")] = '6';
+	assert_null(followed(text, "", &err));
+	assert_string_equal(err.text, "`rows` were handed out more often than all together");
+}
+
 /* The largest numbers and the longest ids, as a save made by hand may say them, are written as they
  * were read, and no line is longer than a sealed one may be. */
 #define U64 "18446744073709551615"
@@ -285,7 +301,7 @@ static const char largest[] =
 	"settled number=" U64 " lines=1\n"
 	"fenced worker=" ID " generation=" U64 " id=" U64 "\n"
 	"pass worker=" ID " done=" U64 " left=" SAMPLES " given=" U64 "\n"
-	"rows begin=0 length=" SAMPLES " times=" U64 "\n"
+	"rows begin=0 length=" SAMPLES " times=1\n"
 	"worker id=" ID " generation=" U64 " last=" U64 "\n"
 	"piece id=9223372036854775806 state=doing origin=9223372036854775806 begin=" HALF
 	" length=" HALF " lo=2305843009213693950 hi=" HALF " seed=" U64 " cut=1 partition=" ID
@@ -317,6 +333,7 @@ int main(void)
 		cmocka_unit_test(test_moves),
 		cmocka_unit_test(test_a_worker_without_a_partition),
 		cmocka_unit_test(test_loose),
+		cmocka_unit_test(test_more_often_than_all_together),
 		cmocka_unit_test(test_largest),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
