@@ -528,7 +528,8 @@ static void finish_failed(struct sup_node *n)
 void sup_finish_ended(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
-	if (s->phases.now != PHASE_FINISHING || !s->phases.told_to_leave || s->phases.interrupted ||
+	/* Those that were told to leave are stopping, also when the lead is to be told again. */
+	if (s->phases.now != PHASE_FINISHING || n->stage != STAGE_STOPPING || s->phases.interrupted ||
 	    !sup_goes_back(n) || n->role->goes_back)
 		return; /* a server's death is mended by a rollback, also now */
 	if (n->leaving)

@@ -1,7 +1,8 @@
 /*
  * job: the supervisor (lib/run) as it is, with all that a job of three hosts has, on the simulated machine (kernel.h):
  * shardd(8), bpt-monitor(8), and agents, whose trainers have their parameters themselves (TRAINER_KIND=loop, with a lead
- * and checkpoints) or run once for each shard (TRAINER_KIND=each). Of each node's parent, of node-host(8) and of the fabric there is only what others see of them.
+ * and checkpoints) or run once for each shard (TRAINER_KIND=each). Of each node's parent, of node-host(8) and of the fabric
+ * there is only what others see of them.
  *
  * Nodes, parents, trainers and the supervisor are killed and stand still, hosts fail, are cut off and come back, the
  * fabric ends, what follows a trainer's loop fails, people interrupt the job and run it again, want other numbers of workers,
