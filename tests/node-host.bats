@@ -153,7 +153,7 @@ killed() {
 			return what == RLIMIT_CORE && limit ? kill(getpid(), SIGUSR1) : 0;
 		}
 	C
-	LD_PRELOAD=$T/late.so ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0 \
+	LD_PRELOAD=$T/late.so ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0:disable_coredump=0 \
 		run node-host h1 /bin/sh -c 'kill -9 $$'
 	[ "$status" -eq 137 ]
 }
