@@ -513,9 +513,11 @@ static int check_job(const char *path, const struct call *call, struct error *er
 /* ---- a process that cleans up ---- */
 
 static pid_t looking;
+static volatile sig_atomic_t passed_on;
 
 static void check_pass_on(int sig)
 {
+	passed_on = 1;
 	if (looking > 0)
 		kill(looking, sig);
 }
@@ -545,7 +547,14 @@ static int check_apart(const char *path, struct call *call, struct error *err)
 		result = error_errno(err, ERROR_OS, NULL, "no process");
 	else {
 		int status = process_wait(looking);
-		result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+		if (WIFEXITED(status))
+			result = WEXITSTATUS(status);
+		else if (passed_on)
+			result = 128 + WTERMSIG(status);
+		else
+			result = error_set(err, ERROR_OS, path,
+					   "the process that looked at the job was killed by signal %d",
+					   WTERMSIG(status));
 	}
 	fs_remove_tree(call->trial, NULL);
 	return result;

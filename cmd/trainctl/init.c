@@ -463,19 +463,15 @@ static int init_write_file(const struct call *call, char *text, struct error *er
 {
 	if (strcmp(call->file, "-") == 0)
 		return fputs(text, stdout) < 0 ? error_errno(err, ERROR_IO, "stdout", "write") : 0;
-	if (call->force)
-		return fs_replace(call->file, 0644, init_fill, text, err);
-	int fd = open(call->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return errno == EEXIST
-			       ? init_exists(call->file, err)
-			       : error_errno(err, ERROR_CANTCREAT, call->file, "can't be made");
-	int result = init_fill(fd, call->file, text, err);
-	if (close(fd) != 0 && result == 0)
-		result = error_errno(err, ERROR_IO, call->file, "write");
-	if (result != 0)
-		unlink(call->file);
-	return result;
+	struct stat st;
+	if (!call->force && lstat(call->file, &st) == 0)
+		return init_exists(call->file, err);
+	if (!call->force && errno != ENOENT)
+		return error_errno(err, ERROR_CANTCREAT, call->file, "can't be looked at");
+	/* Whole or not at all: half a job file would be a job file, too. */
+	mode_t mask = umask(0);
+	umask(mask);
+	return fs_replace(call->file, 0666 & ~mask, init_fill, text, err);
 }
 
 static int has_parts(const char *name)

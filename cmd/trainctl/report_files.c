@@ -3,6 +3,7 @@
 #include "cmd/trainctl/report.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "proc/child.h"
 #include "proc/process.h"
 
@@ -95,7 +96,7 @@ int report_draw(const struct report *p, size_t what, enum report_form form, stru
 	unsigned height = 0, at = 0;
 	int all = what == picture_count;
 	size_t from = all ? 0 : what, to = all ? picture_count : what + 1;
-	FILE *out = open_memstream(&script, &bytes);
+	FILE *out = grow_stream(&script, &bytes);
 	if (!out)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	for (size_t k = from; k < to; k++)

@@ -1,6 +1,7 @@
 /* report: one HTML file that contains its pictures and needs no other file. */
 #include "cmd/trainctl/report.h"
 
+#include "base/grow.h"
 #include "base/human.h"
 #include "base/utf8.h"
 #include "base/version.h"
@@ -241,7 +242,7 @@ int report_html(const struct report *p, const char *path, struct error *err)
 					 .to = &h};
 	if (report_has_pictures(p, err) != 0)
 		return -1;
-	if (!(h.out = open_memstream(&text, &bytes)))
+	if (!(h.out = grow_stream(&text, &bytes)))
 		return error_set(err, ERROR_OS, path, "out of memory");
 	int result = report_tell(p, &page, err);
 	end_rows(&h);

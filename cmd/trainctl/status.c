@@ -111,7 +111,8 @@ static void die_of(int signal_number)
 
 static int status_show(struct top *t, enum terminal_kind kind, struct error *err)
 {
-	if (call_open(&t->call, t->socket, 0, ANSWER_SECONDS, err) != 0 || top_ask(t, err) != 0 ||
+	if (call_connect(&t->call, t->socket, ANSWER_SECONDS, err) != 0 ||
+	    call_greet(t->call, err) != 0 || top_ask(t, err) != 0 ||
 	    top_receive(t, ANSWER_SECONDS, err) != 1)
 		return -1; /* even when there was no answer: err says so */
 	if (t->every > 0 && kind == TERMINAL_FULL)
@@ -129,7 +130,7 @@ static int status(int argc, char **argv, const struct option_table *shown_as, do
 	static struct condition c;
 	char socket[DIRS_PATH_MAX];
 	struct dirs dirs;
-	struct error err;
+	struct error err, of_state;
 	t.every = every;
 	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&t.job),
 					  TRAINCTL_ROW_RUN_DIR(&t.run_dir,
@@ -169,7 +170,9 @@ static int status(int argc, char **argv, const struct option_table *shown_as, do
 	if (t.is_over)
 		show_end(&dirs);
 	else if (result < 0 && err.code == ERROR_UNAVAILABLE &&
-		 jobs_need_state(&dirs, t.job, &err) == 0 && condition_read(&c, &dirs, &err) == 0)
+		 jobs_need_state(&dirs, t.job, &err) == 0 &&
+		 condition_read(&c, &dirs, &of_state) == 0 &&
+		 !(c.is == CONDITION_RUNNING && t.call)) /* it answers, and this connection broke */
 		over = trainctl_show_condition(&c, &dirs);
 	call_close(t.call);
 	view_free(&t.view);

@@ -7,6 +7,7 @@
 #include "agent/agent_internal.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/log.h"
 
 #include <math.h>
@@ -131,7 +132,7 @@ void agent_look_closely(struct agent *a)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *out;
-	if (a->command.pid <= 0 || a->command.ended || !(out = open_memstream(&text, &len)))
+	if (a->command.pid <= 0 || a->command.ended || !(out = grow_stream(&text, &len)))
 		return;
 	inspect_group(out, "", a->command.pid);
 	if (fclose(out) == 0) {

@@ -1,11 +1,12 @@
 /*
- * grow: arrays that get longer as they fill.  The room at least doubles, so that adding n items one
- * by one copies fewer than 2n of them.
+ * grow: arrays that get longer as they fill, and texts that are printed.  The room at least doubles, so
+ * that adding n items one by one copies fewer than 2n of them.
  */
 #ifndef PACELINE_BASE_GROW_H
 #define PACELINE_BASE_GROW_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 /* Makes room for `count` items in an array that has room for `room` of them (both variables, the
  * array NULL and the room 0 at first):
@@ -21,5 +22,9 @@
 
 /* array_at: the address of the pointer. Use GROW(). */
 int grow_array(void *array_at, size_t *room, size_t count, size_t item_bytes);
+
+/* open_memstream(3), but fclose() fails if memory has lacked for a part of the text. That of glibc
+ * succeeds then, ferror() too, and the text is cut. Free the text in any case. */
+FILE *grow_stream(char **text, size_t *len);
 
 #endif

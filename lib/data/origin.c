@@ -2,6 +2,7 @@
 #include "data/origin.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "data/parse.h"
 #include "data/source.h"
 #include "record/record.h"
@@ -113,7 +114,7 @@ static int origin_write_down(const char *path, const struct origin *origin,
 {
 	char *text = NULL;
 	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	if (!out)
 		return error_set(err, ERROR_OS, path, "out of memory");
 	record_print(out, RECORD("data", F("version", 1), F("rows", origin->rows),

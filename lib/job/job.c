@@ -5,6 +5,7 @@
 #include "job/job.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/near.h"
 #include "base/option.h"
 #include "data/format.h"
@@ -199,7 +200,7 @@ static char *family_text(const struct job *job, const struct key_row *family,
 {
 	char *text = NULL;
 	size_t len, count = 0;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	if (!out)
 		return NULL;
 	for (const struct key_row *row = family; row; row = key_next(row)) {
@@ -1027,7 +1028,7 @@ int job_write(const struct job *job, const char *path, struct error *err)
 {
 	char *text = NULL;
 	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	if (!out)
 		return error_set(err, ERROR_OS, path, "out of memory");
 	int result = refuse_commas(job, err);

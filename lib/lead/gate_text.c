@@ -13,6 +13,7 @@
  */
 #include "lead/gate_internal.h"
 
+#include "base/grow.h"
 #include "record/fields.h"
 
 #include <stdio.h>
@@ -142,7 +143,7 @@ int gate_save(const struct gate *g, char **text, size_t *len, struct error *err)
 				 g->quit              ? "it is at its end"
 				 : g->cut != CUT_NONE ? "a cut is being made"
 						      : "effects are waiting");
-	out = open_memstream(text, len);
+	out = grow_stream(text, len);
 	if (!out)
 		return error_set(err, ERROR_OS, "gate", "out of memory");
 	save_head(g, out);
@@ -162,8 +163,7 @@ int gate_save(const struct gate *g, char **text, size_t *len, struct error *err)
 		save_lines("pending", g->pending, g->pending_len, out);
 	for (const struct force *f = g->force; f; f = f->hh.next)
 		save_lines("force", f->line, strlen(f->line), out);
-	int bad = ferror(out);
-	if (fclose(out) != 0 || bad) {
+	if (fclose(out) != 0) {
 		free(*text);
 		*text = NULL;
 		return error_set(err, ERROR_OS, "gate", "out of memory");

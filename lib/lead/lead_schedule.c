@@ -2,6 +2,7 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "lead/turns.h"
 #include "param/map.h"
 
@@ -77,7 +78,7 @@ int lead_schedule(struct gate_offer *o, size_t n, void *lead)
 
 	if (!l->turns)
 		return -1;
-	FILE *log = l->schedule_log.fd >= 0 ? open_memstream(&text, &len) : NULL;
+	FILE *log = l->schedule_log.fd >= 0 ? grow_stream(&text, &len) : NULL;
 	int rc = turns_schedule(l->turns, &dense, o, n, log, clock_epoch(), &err);
 	if (log && fclose(log) == 0 && rc == 0)
 		log_write(l, o, n, text, len);

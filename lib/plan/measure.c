@@ -170,7 +170,7 @@ static void measure_put_node(const struct measure_node *k, uint64_t batch, FILE 
 char *measure_text(const struct measure *m, const struct measure_job *job, size_t *len)
 {
 	char *text = NULL;
-	FILE *out = open_memstream(&text, len);
+	FILE *out = grow_stream(&text, len);
 	if (!out)
 		return NULL;
 	measure_put_job(m, job, out);

@@ -105,7 +105,7 @@ int rounds_add(struct rounds *r, const char *text, size_t len, struct error *err
 char *rounds_text(const struct rounds *r, size_t *len)
 {
 	char *text = NULL;
-	FILE *out = open_memstream(&text, len);
+	FILE *out = grow_stream(&text, len);
 	if (!out)
 		return NULL;
 	for (size_t i = 0; i < r->count; i++) {

@@ -2,6 +2,7 @@
 #include "proc/launcher.h"
 
 #include "base/argv.h"
+#include "base/grow.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -87,7 +88,7 @@ int launcher_words(const char *template, const struct node_name *name, char **ou
 {
 	size_t len = 0;
 	*out = NULL;
-	FILE *text = open_memstream(out, &len);
+	FILE *text = grow_stream(out, &len);
 	if (!text)
 		return error_set(err, ERROR_OS, name->id, "out of memory");
 	int result = put_template(template, name, text, err);

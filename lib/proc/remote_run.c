@@ -2,6 +2,7 @@
 #include "proc/remote_run.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ static int ask_run(struct running *r, struct error *err)
 {
 	char dir[DIR_MAX], *text = NULL;
 	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	for (char *const *word = r->what->argv; out && *word; word++)
 		fwrite(*word, 1, strlen(*word) + 1, out);
 	if (!out || fclose(out) != 0) {

@@ -2,6 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "plan/history.h"
 #include "proc/child.h"
 
@@ -638,7 +639,7 @@ static void brain_take_record(struct supervisor *s, struct reading *p, const str
 	}
 	brain_end_reading(s, p);
 	if (record_is(r, "brain-asked") || record_is(r, "brain-known"))
-		p->out = open_memstream(&p->text, &p->len);
+		p->out = grow_stream(&p->text, &p->len);
 	if (record_is(r, "brain-changed") || record_is(r, "brain-known"))
 		take_known(s, r);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/number.h"
 #include "ckpt/ckpt.h"
 #include "job/fresh.h"
@@ -154,7 +155,7 @@ static void checkpoint_prune(struct supervisor *s)
 		return;
 	p = calloc(1, sizeof *p);
 	if (p)
-		p->out = open_memstream(&p->removed, &p->len);
+		p->out = grow_stream(&p->removed, &p->len);
 	if (!p || !p->out) {
 		error_set(&err, ERROR_OS, "checkpoints", "out of memory");
 	} else {

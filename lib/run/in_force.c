@@ -2,6 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -103,7 +104,7 @@ char *sup_in_force_lines(const struct supervisor *s)
 {
 	char line[RECORD_LINE_MAX], *text = NULL;
 	size_t len = 0;
-	FILE *out = s->in_force.count > 0 ? open_memstream(&text, &len) : NULL;
+	FILE *out = s->in_force.count > 0 ? grow_stream(&text, &len) : NULL;
 	if (!out)
 		return NULL;
 	EACH_FORCED (f, &s->in_force) {
@@ -216,7 +217,7 @@ void sup_in_force_flush(struct supervisor *s)
 	size_t len = 0;
 	if (!s->in_force.changed)
 		return;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	if (out)
 		in_force_print(s, out);
 	if (!out || fclose(out) != 0)

@@ -4,6 +4,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/reals.h"
 #include "solve/xfer_share.h"
 
@@ -195,7 +196,7 @@ static void network_put_nodes(FILE *out, struct supervisor *s, const struct role
 static char *network_make(struct supervisor *s, size_t *bytes)
 {
 	char *text = NULL;
-	FILE *out = open_memstream(&text, bytes);
+	FILE *out = grow_stream(&text, bytes);
 	if (!out)
 		return NULL;
 	EACH_HOST (h, s, 0) {

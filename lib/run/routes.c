@@ -3,6 +3,7 @@
 
 #include "base/argv.h"
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/most.h"
 #include "base/words.h"
 
@@ -21,7 +22,7 @@ static void routes_put(FILE *out, const char *id, const char *ending, const stru
 static char *routes_make(const struct supervisor *s, size_t *bytes)
 {
 	char *text = NULL;
-	FILE *out = open_memstream(&text, bytes);
+	FILE *out = grow_stream(&text, bytes);
 	if (!out)
 		return NULL;
 	EACH_NODE (n, s) {
@@ -73,7 +74,7 @@ static void write_ways(struct supervisor *s)
 	char path[DIRS_PATH_MAX], *text = NULL;
 	size_t bytes = 0;
 	struct error err;
-	FILE *out = open_memstream(&text, &bytes);
+	FILE *out = grow_stream(&text, &bytes);
 	if (!out)
 		return;
 	fputs("case $0 in\n", out);

@@ -2,6 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 
 #include <math.h>
 #include <signal.h>
@@ -165,7 +166,7 @@ static void scale_servers_move(struct supervisor *s)
 	uint64_t part = 0;
 	if (c->move.open)
 		return;
-	FILE *out = open_memstream(&parts, &len);
+	FILE *out = grow_stream(&parts, &len);
 	EACH_OF (n, s, &role_server) {
 		if (!out || n->leaving)
 			continue;

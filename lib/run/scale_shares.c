@@ -1,6 +1,7 @@
 /* scale_shares: the batch of a job that is scaled, and each worker's share of it; see scale.h. */
 #include "run/sup.h"
 
+#include "base/grow.h"
 #include "solve/batch.h"
 
 #include <math.h>
@@ -128,7 +129,7 @@ void sup_scale_put_rates(struct supervisor *s)
 	struct decision list = {0};
 	char line[RECORD_LINE_MAX], *text = NULL;
 	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	add_rates(s, &list);
 	for (size_t i = 0; out && i < list.count; i++) {
 		action_format(&list.item[i], line, sizeof line);

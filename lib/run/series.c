@@ -2,6 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "monitor/series.h"
 
 #include <stdio.h>
@@ -41,7 +42,7 @@ void sup_series(struct supervisor *s)
 	int got;
 	if (p->is_wrong || !sup_series_due(s))
 		return;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	if (!out)
 		return;
 	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)

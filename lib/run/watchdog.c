@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/grow.h"
 #include "proc/inspect.h"
 
 #include <fcntl.h>
@@ -244,7 +245,7 @@ static void write_last_words(struct sup_node *n, const char *why)
 	char path[DIRS_PATH_MAX], *text = NULL;
 	size_t len = 0;
 	struct error err;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	if (!out)
 		return;
 	fprintf(out, "trainctl: %s %s\n", n->id, why);

@@ -60,7 +60,7 @@ static int announce_know(struct sim *s, struct error *err)
 	char *text = NULL;
 	size_t len = 0;
 	double next = INFINITY;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	if (!out)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	announce_put_links(s, out, &next);

@@ -266,7 +266,7 @@ static int say_round(const struct balance_replay *b, struct error *err)
 {
 	char *text = NULL;
 	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	if (out)
 		print_round(b, out);
 	int failed = !out || fclose(out) != 0;

@@ -101,7 +101,7 @@ char *decision_lead_lines(const struct decision *d, size_t max, size_t *count, s
 {
 	char line[RECORD_LINE_MAX], *text = NULL;
 	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = grow_stream(&text, &len);
 	*count = 0;
 	for (size_t i = 0; out && i < d->count; i++) {
 		struct action a = d->item[i];

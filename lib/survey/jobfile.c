@@ -136,7 +136,7 @@ int jobfile_text(const struct jobfile *f, char **text, size_t *len, struct error
 {
 	int result = 0;
 	*text = NULL;
-	FILE *out = open_memstream(text, len);
+	FILE *out = grow_stream(text, len);
 	if (!out)
 		return jobfile_no_memory(err);
 	print_comment(out, f->head ? f->head : "");
@@ -171,7 +171,7 @@ int jobfile_keys(char **text, size_t *len, struct error *err)
 {
 	struct job_key key;
 	*text = NULL;
-	FILE *out = open_memstream(text, len);
+	FILE *out = grow_stream(text, len);
 	if (!out)
 		return jobfile_no_memory(err);
 	fprintf(out, "# Every key of a job file with its defaults, parts below it; see paceline-job(5).\n");

@@ -1,6 +1,7 @@
 /* plan: see plan.h.  Every guess gets its reason; what a user should look at stands above the key. */
 #include "survey/plan.h"
 
+#include "base/grow.h"
 #include "base/utf8.h"
 #include "base/words.h"
 #include "data/schema.h"
@@ -35,7 +36,7 @@ struct text {
 static int text_open(struct text *t, struct error *err)
 {
 	*t = (struct text){0};
-	t->out = open_memstream(&t->bytes, &t->len);
+	t->out = grow_stream(&t->bytes, &t->len);
 	return t->out ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
 }
 
@@ -43,6 +44,12 @@ static int text_open(struct text *t, struct error *err)
 static const char *text_so_far(struct text *t)
 {
 	return fflush(t->out) == 0 && t->bytes ? t->bytes : "";
+}
+
+/* Whether it is all there. */
+static int text_whole(struct text *t, struct error *err)
+{
+	return fflush(t->out) == 0 && !ferror(t->out) ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
 }
 
 static void text_close(struct text *t)
@@ -179,7 +186,9 @@ static int set_lists(struct jobfile *f, struct lists *l, struct error *err)
 {
 	static const char *const key[] = {"DENSE", "SPARSE"};
 	for (int use = 0; use < 2; use++)
-		if (l->count[use] > 0 && jobfile_set(f, key[use], text_so_far(&l->name[use]),
+		if (text_whole(&l->name[use], err) != 0 || text_whole(&l->reason[use], err) != 0)
+			return -1;
+		else if (l->count[use] > 0 && jobfile_set(f, key[use], text_so_far(&l->name[use]),
 						     text_so_far(&l->reason[use]), err) != 0)
 			return -1;
 	return 0;
@@ -205,7 +214,7 @@ static int set_head(struct jobfile *f, const struct survey *s, const struct plan
 		words_quote(c->file, file, sizeof file));
 	if (l && l->count[COLUMN_OUT] > 0)
 		fprintf(t.out, "\n%s", text_so_far((struct text *)&l->reason[COLUMN_OUT]));
-	int result = jobfile_head(f, text_so_far(&t), err);
+	int result = text_whole(&t, err) == 0 ? jobfile_head(f, text_so_far(&t), err) : -1;
 	text_close(&t);
 	return result;
 }

@@ -98,8 +98,9 @@ static int reach(const char *name, int *fd, int *errnum, struct error *err)
 	while (result == 0 && connect(s, (struct sockaddr *)&a.name, a.len) != 0) {
 		if (errno == EINTR)
 			continue;
-		int code = errno == EAGAIN ? ERROR_TEMPFAIL : errno == EACCES ? ERROR_NOPERM
-									      : ERROR_UNAVAILABLE;
+		int code = errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS ? ERROR_TEMPFAIL
+			   : errno == EACCES                                       ? ERROR_NOPERM
+										   : ERROR_UNAVAILABLE;
 		*errnum = errno;
 		result = error_errno(err, code, name, "can't be reached");
 	}

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/* -1: ERROR_UNAVAILABLE when nobody listens, ERROR_TEMPFAIL when too many wait there already,
+/* -1: ERROR_UNAVAILABLE when nobody listens, ERROR_TEMPFAIL when too many wait there already or memory lacks,
  * ERROR_NOPERM when the listener is neither our user's nor root's (for root anybody's will do). */
 int transport_connect(const char *name, int *fd, struct error *err);
 

@@ -8,6 +8,7 @@
 #include "base/grow.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void test_room(void **state)
 {
@@ -81,6 +82,45 @@ static void test_no_such_size(void **state)
 	free(list);
 }
 
+static void test_stream(void **state)
+{
+	(void)state;
+	char *text;
+	size_t len;
+	FILE *out = grow_stream(&text, &len);
+	assert_non_null(out);
+	for (int i = 0; i < 10000; i++)
+		fprintf(out, "%d\n", i);
+	assert_int_equal(fflush(out), 0);
+	assert_int_equal(len, 48890);
+	fputs("end", out);
+	assert_int_equal(fclose(out), 0);
+	assert_int_equal(strlen(text), 48893);
+	assert_string_equal(text + 48885, "9999\nend");
+	free(text);
+	assert_int_equal(fclose(grow_stream(&text, &len)), 0);
+	assert_string_equal(text, "");
+	free(text);
+}
+
+static void test_stream_without_memory(void **state)
+{
+	(void)state;
+	char *text;
+	size_t len;
+	FILE *out = grow_stream(&text, &len);
+	fputs("a part", out);
+	assert_int_equal(fflush(out), 0);
+	len = SIZE_MAX / 2; /* there is no memory for that */
+	fputs("another part", out);
+	assert_int_not_equal(fflush(out), 0);
+	len = 6;
+	fputs("the last part", out);
+	assert_int_not_equal(fclose(out), 0);
+	assert_string_equal(text, "a part");
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -88,6 +128,8 @@ int main(void)
 		cmocka_unit_test(test_large_items),
 		cmocka_unit_test(test_two_arrays_with_one_room),
 		cmocka_unit_test(test_no_such_size),
+		cmocka_unit_test(test_stream),
+		cmocka_unit_test(test_stream_without_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
