@@ -17,7 +17,8 @@ said_by() { cat run/state/logs/w?.log 2>/dev/null | grep -c "$1" || true; }
 	slow 4000
 	begin first
 	wait_for '[ "$(said_by "later epochs read rows from a row cache: .* in $T/run/state/index; FORMAT=cache:off")" = 1 ]'
-	[ "$(ls run/state/index)" = "$(cd run/state/index && ls d.csv.*.rowcache d.csv.*.rowidx)" ]
+	# Soon: another worker, which began one, too, may still be removing it.
+	wait_for '[ "$(ls run/state/index)" = "$(cd run/state/index && ls d.csv.*.rowcache d.csv.*.rowidx)" ]'
 	rm drag/*
 	ended "$SUPERVISOR"
 	[ "$status" -eq 0 ]
