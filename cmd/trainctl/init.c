@@ -447,12 +447,6 @@ static int init_check(const char *file, const char *text, size_t len, struct err
 	return result;
 }
 
-static int init_exists(const char *file, struct error *err)
-{
-	return error_set(err, ERROR_CANTCREAT, file,
-			 "is there already; --force overwrites it, -o FILE writes another");
-}
-
 static int init_fill(int fd, const char *path, void *arg, struct error *err)
 {
 	const char *text = arg;
@@ -463,15 +457,8 @@ static int init_write_file(const struct call *call, char *text, struct error *er
 {
 	if (strcmp(call->file, "-") == 0)
 		return fputs(text, stdout) < 0 ? error_errno(err, ERROR_IO, "stdout", "write") : 0;
-	struct stat st;
-	if (!call->force && lstat(call->file, &st) == 0)
-		return init_exists(call->file, err);
-	if (!call->force && errno != ENOENT)
-		return error_errno(err, ERROR_CANTCREAT, call->file, "can't be looked at");
 	/* Whole or not at all: half a job file would be a job file, too. */
-	mode_t mask = umask(0);
-	umask(mask);
-	return fs_replace(call->file, 0666 & ~mask, init_fill, text, err);
+	return (call->force ? fs_replace : fs_create)(call->file, 0666, init_fill, text, err);
 }
 
 static int has_parts(const char *name)
@@ -679,7 +666,8 @@ static int choose_names(struct call *call, struct error *err)
 		snprintf(call->file, sizeof call->file, "%s.env", call->name);
 	/* Before any question. */
 	if (strcmp(call->file, "-") != 0 && !call->force && access(call->file, F_OK) == 0)
-		return init_exists(call->file, err);
+		return error_set(err, ERROR_CANTCREAT, call->file,
+				 "is there already; --force overwrites it, -o FILE writes another");
 	return 0;
 }
 

@@ -144,9 +144,7 @@ static int report_files_fill(int fd, const char *path, void *arg, struct error *
 int report_put_file(const char *path, const char *data, size_t count, struct error *err)
 {
 	struct bytes b = {data, count};
-	mode_t mask = umask(0);
-	umask(mask);
-	return fs_replace(path, 0666 & ~mask, report_files_fill, &b, err);
+	return fs_replace(path, 0666, report_files_fill, &b, err);
 }
 
 static int is_png(const char *path)

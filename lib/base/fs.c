@@ -378,7 +378,20 @@ static int name_beside(const char *path, mode_t mode, const char *self, char tem
 	return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
 }
 
-static int fs_replace_with(const char *path, mode_t mode, int is_synced, fs_fill_fn *fill,
+/* Gives the file `from` this name, which nobody may have. It may keep its own. */
+static int name_new(const char *from, const char *path)
+{
+	if (linkat(AT_FDCWD, from, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0)
+		return 0;
+	if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS)
+		return -1;
+	/* a file system without second names */
+	return renameat2(AT_FDCWD, from, AT_FDCWD, path, RENAME_NOREPLACE);
+}
+
+enum fs_how { FS_SYNCED = 1, FS_NEW = 2 };
+
+static int fs_replace_with(const char *path, mode_t mode, unsigned how, fs_fill_fn *fill,
 			   void *arg, struct error *err)
 {
 	char temporary[PATH_MAX] = "", dir[PATH_MAX], self[FD_PATH_MAX];
@@ -391,27 +404,33 @@ static int fs_replace_with(const char *path, mode_t mode, int is_synced, fs_fill
 	if (has_name && name_beside(path, mode, self, temporary, &fd, err) != 0)
 		return -1;
 	int result = fill(fd, path, arg, err);
-	if (result == 0 && is_synced && fsync(fd) != 0)
+	if (result == 0 && (how & FS_SYNCED) && fsync(fd) != 0)
 		result = error_errno(err, ERROR_IO, path, "fsync");
-	if (result == 0 && !has_name) {
+	if (result == 0 && (how & FS_NEW) && name_new(has_name ? temporary : self, path) != 0)
+		result = error_errno(err, ERROR_CANTCREAT, path, "can't be made");
+	if (result == 0 && !(how & FS_NEW) && !has_name) {
 		result = name_beside(path, mode, self, temporary, &fd, err);
 		has_name = result == 0;
 	}
 	if (close(fd) != 0 && result == 0)
 		result = error_errno(err, ERROR_IO, path, "close");
-	if (result == 0 && rename(temporary, path) != 0)
+	if (result == 0 && !(how & FS_NEW) && rename(temporary, path) != 0)
 		result = error_errno(err, ERROR_CANTCREAT, path, "rename");
-	if (result != 0) {
-		if (has_name)
-			unlink(temporary);
+	if (has_name && (result != 0 || (how & FS_NEW)))
+		unlink(temporary);
+	if (result != 0)
 		return -1;
-	}
-	return is_synced ? fs_sync_dir(dir, err) : 0;
+	return how & FS_SYNCED ? fs_sync_dir(dir, err) : 0;
 }
 
 int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err)
 {
-	return fs_replace_with(path, mode, 1, fill, arg, err);
+	return fs_replace_with(path, mode, FS_SYNCED, fill, arg, err);
+}
+
+int fs_create(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err)
+{
+	return fs_replace_with(path, mode, FS_SYNCED | FS_NEW, fill, arg, err);
 }
 
 int fs_replace_unsynced(const char *path, mode_t mode, fs_fill_fn *fill, void *arg,

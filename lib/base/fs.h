@@ -63,7 +63,9 @@ const char *fs_stat_fields(const char *stat);
  * directory); it is left alone. */
 typedef int fs_fill_fn(int fd, const char *path, void *arg, struct error *err);
 int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err);
-/* The same for a file whose reader notices what a power failure left of it: the disk is not waited for. */
+/* The same for a path that nobody has yet, also if somebody else makes it at the same time: ERROR_CANTCREAT. */
+int fs_create(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err);
+/* fs_replace() for a file whose reader notices what a power failure left of it: the disk is not waited for. */
 int fs_replace_unsynced(const char *path, mode_t mode, fs_fill_fn *fill, void *arg,
 			struct error *err);
 /* fs_replace() with these bytes, mode 0600. */

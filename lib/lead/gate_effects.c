@@ -60,7 +60,9 @@ struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind)
 
 struct gate_effect *effect_last(const struct gate *g)
 {
-	return g->queued ? g->queue[g->queued - 1].effect : NULL;
+	const struct queued *q = g->queued ? &g->queue[g->queued - 1] : NULL;
+
+	return q && !q->word ? q->effect : NULL;
 }
 
 static struct gate_effect *effect_add_ok(struct gate *g, uint64_t token, char *actions)

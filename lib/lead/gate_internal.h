@@ -335,7 +335,7 @@ void effect_ok(struct gate *g, uint64_t token, char *actions, const char *fmt, .
 	__attribute__((format(printf, 4, 5)));
 /* `iteration= WORD=1`; the word stays. */
 void effect_done(struct gate *g, uint64_t token, char *actions, const char *word);
-struct gate_effect *effect_last(const struct gate *g); /* the newest one, which must be whole */
+struct gate_effect *effect_last(const struct gate *g); /* the newest one, if it is whole */
 void effect_err(struct gate *g, uint64_t token, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void effect_name(struct gate *g, enum gate_effect_kind kind, const char *worker,

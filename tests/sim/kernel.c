@@ -1604,24 +1604,25 @@ static int remove_name(struct inode *dir, const char *name, int is_dir)
 	return 0;
 }
 
-int __wrap_unlink(const char *path);
-int __wrap_unlink(const char *path)
+static int remove_path(const char *call, const char *path, int is_dir)
 {
 	char name[NAME_BYTES];
 	sim_call();
 	struct inode *dir = walk(path, name);
-	sim_trace("unlink %s", path);
-	return dir ? remove_name(dir, name, 0) : -1;
+	sim_trace("%s %s", call, path);
+	return dir ? remove_name(dir, name, is_dir) : -1;
+}
+
+int __wrap_unlink(const char *path);
+int __wrap_unlink(const char *path)
+{
+	return remove_path("unlink", path, 0);
 }
 
 int __wrap_rmdir(const char *path);
 int __wrap_rmdir(const char *path)
 {
-	char name[NAME_BYTES];
-	sim_call();
-	struct inode *dir = walk(path, name);
-	sim_trace("rmdir %s", path);
-	return dir ? remove_name(dir, name, 1) : -1;
+	return remove_path("rmdir", path, 1);
 }
 
 int __wrap_unlinkat(int fd, const char *name, int flags);

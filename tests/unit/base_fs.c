@@ -191,6 +191,36 @@ static void test_files(void **state)
 	}
 }
 
+static int fill_rival(int fd, const char *path, void *arg, struct error *err)
+{
+	struct error ignored;
+	if (arg) /* somebody else is faster */
+		assert_int_equal(fs_replace_file(path, arg, strlen(arg), &ignored), 0);
+	return fs_write_all(fd, "mine", 4, path, err);
+}
+
+static void test_create(void **state)
+{
+	(void)state;
+	struct error err;
+	struct stat st;
+	char *data;
+	mode_t mask = umask(027);
+	assert_int_equal(fs_create(at("f"), 0666, fill_rival, NULL, &err), 0);
+	umask(mask);
+	assert_int_equal(stat(at("f"), &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0640);
+	assert_int_equal(fs_create(at("f"), 0666, fill_rival, NULL, &err), -1);
+	assert_int_equal(err.code, ERROR_CANTCREAT);
+	assert_int_equal(fs_create(at("g"), 0666, fill_rival, "theirs", &err), -1);
+	assert_int_equal(err.code, ERROR_CANTCREAT);
+	assert_int_equal(fs_read_file(at("g"), 10, &data, NULL, &err), 0);
+	assert_string_equal(data, "theirs");
+	free(data);
+	assert_int_equal(unlink(at("f")) + unlink(at("g")), 0);
+	assert_int_equal(rmdir(scratch) + mkdir(scratch, 0700), 0); /* nothing else is there */
+}
+
 /* Whoever may write to the directory can't choose where a replaced file's bytes go. */
 static void test_planted_link(void **state)
 {
@@ -261,11 +291,13 @@ static void test_lock(void **state)
 	assert_int_equal(err.code, ERROR_CANTCREAT);
 }
 
-/* As on a disk that has no files without a name. */
+/* As on a disk that has no files without a name, and none with two. */
 static int refuse_unnamed(void)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_linkat, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 0, 3),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1),
@@ -292,7 +324,9 @@ static void test_no_unnamed_files(void **state)
 		if (refuse_unnamed() != 0)
 			_exit(77); /* not allowed here */
 		int fd = open(scratch, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-		_exit(fd >= 0 || fs_replace_file(at("named/f"), "new", 3, &err) != 0);
+		_exit(fd >= 0 || fs_replace_file(at("named/f"), "new", 3, &err) != 0 ||
+		      fs_create(at("named/g"), 0600, fill_rival, NULL, &err) != 0 ||
+		      fs_create(at("named/f"), 0600, fill_rival, NULL, &err) == 0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
@@ -304,7 +338,7 @@ static void test_no_unnamed_files(void **state)
 	for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
 		entries += entry->d_name[0] != '.';
 	closedir(dir);
-	assert_int_equal(entries, 1);
+	assert_int_equal(entries, 2);
 	assert_int_equal(fs_read_file(at("named/f"), 10, &data, NULL, &err), 0);
 	assert_string_equal(data, "new");
 	free(data);
@@ -390,7 +424,7 @@ static void test_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_dirs), T(test_sample_sum), T(test_whose_dirs), T(test_names), T(test_files), T(test_planted_link),
+		T(test_dirs), T(test_sample_sum), T(test_whose_dirs), T(test_names), T(test_files), T(test_create), T(test_planted_link),
 		T(test_killed), T(test_no_unnamed_files), T(test_lock), T(test_lock_that_is_removed),
 		T(test_errors),
 	};
