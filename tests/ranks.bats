@@ -47,8 +47,14 @@ alike() {
 	begin first
 	wait_for 'came_to 200'
 	wait_for 'node s0 spare'
+	# A snapshot of before comes behind it.
+	local monitor
+	monitor=$(pid_of bpt-monitor)
+	kill -STOP "$monitor"
+	sleep 0.5
 	kill -9 "$(trainer_of w1)"
 	wait_for 'node s0 worker'
+	kill -CONT "$monitor"
 	wait_for 'node w1 spare'
 	kill -9 "$(pid_of w0)"
 	wait_for 'node w1 worker'

@@ -421,7 +421,7 @@ static void progress_on_snapshot(const struct record *r, void *owner)
 	struct sup_snapshot *p = &s->progress.snapshot;
 	const char *id = record_is(r, "node") ? record_get(r, "id") : NULL;
 	struct sup_node *n = id ? sup_find(s, id) : NULL;
-	if (p->is_wrong || progress_is_ours(r) || (n && sup_node_is_spare(n)))
+	if (p->is_wrong || p->is_old || progress_is_ours(r) || (n && sup_node_is_spare(n)))
 		return;
 	struct record_out *o = RECORD_BARE(r->type);
 	record_add_fields(o, r, n ? "silent" : NULL);
@@ -454,6 +454,15 @@ static void on_snapshot_end(const struct record *r, void *owner)
 	sup_brain(s);
 }
 
+void sup_snapshot_is_old(struct supervisor *s)
+{
+	struct sup_snapshot *p = &s->progress.snapshot;
+	if (!p->question.open)
+		return;
+	p->is_old = 1;
+	p->bytes = 0;
+}
+
 void sup_ask_snapshot(struct supervisor *s)
 {
 	struct sup_snapshot *p = &s->progress.snapshot;
@@ -461,7 +470,7 @@ void sup_ask_snapshot(struct supervisor *s)
 		return;
 	snapshot_clear(&p->filling);
 	p->bytes = 0;
-	p->is_wrong = 0;
+	p->is_wrong = p->is_old = 0;
 	sup_ask(&p->question, &sup_monitor(s)->link, RECORD_BARE("snapshot"), progress_on_snapshot,
 		on_snapshot_end, s);
 }

@@ -40,6 +40,7 @@ struct sup_snapshot {
 	char *text; /* the last snapshot, as a solution gets it */
 	size_t bytes, room;
 	int is_wrong;
+	int is_old; /* the one that was asked for: nodes have changed roles since */
 	struct error wrong;
 };
 
@@ -100,6 +101,8 @@ void sup_ask_members(struct supervisor *s);
 /* Whether the lead has just answered that this worker is one. */
 int sup_is_member(const struct sup_node *n);
 void sup_ask_snapshot(struct supervisor *s);
+/* Nodes change their roles: an answer that is under way is of before, and is not used. */
+void sup_snapshot_is_old(struct supervisor *s);
 /* What the monitor has of a node; NULL: nothing. */
 const struct snapshot_node *sup_measured(const struct sup_node *n);
 /* Adds `info name= value= age=0`, which we know ourselves. */

@@ -25,6 +25,7 @@ static void swap_roles(struct sup_node *a, struct sup_node *b)
 	const struct role *role = a->role;
 	uint32_t number = a->number;
 	sup_event(b, "left", NULL);
+	sup_snapshot_is_old(a->sup);
 	a->role = b->role;
 	a->number = b->number;
 	b->role = role;
