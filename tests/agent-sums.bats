@@ -155,6 +155,25 @@ two_ranks() {
 	grep -q "^resume [1-9]" w1.out
 }
 
+@test "the lead dies in the first iteration, and two ranks have begun, each with what it had: then one's is everybody's" {
+	queue --epochs 2
+	replica
+	lead
+	echo 7 >begins.w1
+	echo 0.1 | tee pace.w0 >pace.w1
+	rank w0
+	wait_for '[ "$(ask lead.sock stat | field members)" = 1 ]'
+	kill -STOP "$AGENT_w0"
+	[[ $(ask lead.sock "fence worker=w0 generation=1") == ok* ]]
+	rank w1
+	wait_for '[[ $(ask lead.sock members) == *"w1 "*"state=active"* ]]'
+	new_lead --expect 2
+	[ "$(ask lead.sock stat | field iteration)" = 0 ]
+	kill -CONT "$AGENT_w0"
+	rm pace.w0 pace.w1
+	ends_exact 2 w0 w1
+}
+
 @test "the last rank that has the parameters is told to go: it finishes its batch, gives them, and leaves" {
 	queue --epochs 2
 	replica

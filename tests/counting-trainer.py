@@ -5,7 +5,7 @@ committed sum is added to the counts. So with SYNC=allreduce all ranks must have
     counting-trainer.py ROWS [SECONDS]
 
 SECONDS is how long a batch takes (0), and each row as many seconds more as the file `pace.ID` says, while it is
-there; its device may be emulated (emulated_device.py). Once there is a file `enough` it says so; while there is a
+there; its device may be emulated (emulated_device.py). Its counts begin with 0, or as the file `begins.ID` says. Once there is a file `enough` it says so; while there is a
 file `linger` it takes its time between two batches, while there is `linger.ID` behind the last one, and while there is
 `behind.ID` behind its loop; once there is a file `dies` it removes that and kills itself in the middle of a save. The counts are its state: they are saved, into memory where that is offered, resumed and given
 to others as words of agent(1) say. At the end they are written to ID.counts, a line for each row. Its rank, if it
@@ -28,6 +28,11 @@ READS = os.fdopen(int(os.environ["PACELINE_IN"]), "r")
 WRITES = os.fdopen(int(os.environ["PACELINE_OUT"]), "w", buffering=1)
 
 counts = array.array("Q", bytes(8 * ROWS))
+more = 0  # in each count than rows were trained
+if os.path.exists("begins." + NAME):
+    with open("begins." + NAME) as begins:
+        more = int(begins.read())
+    counts = array.array("Q", [more] * ROWS)
 mapped = {}  # path: the file, whole
 
 
@@ -37,6 +42,8 @@ def fields(line):
 
 
 def load(path):
+    global more
+    more = 0
     if os.path.isdir(path):
         path = os.path.join(path, "counts")
     with open(path, "rb") as file:
@@ -117,8 +124,9 @@ def main():
             gradient[row] = 0.0
         mine = []
         for kind, of in records:
-            if kind == "batch" and int(of["samples-done"]) != sum(counts):
-                sys.exit("iteration %s: samples-done=%s, not %d" % (of["iteration"], of["samples-done"], sum(counts)))
+            trained = sum(counts) - more * ROWS
+            if kind == "batch" and int(of["samples-done"]) != trained:
+                sys.exit("iteration %s: samples-done=%s, not %d" % (of["iteration"], of["samples-done"], trained))
             if kind == "batch":
                 all_rows = int(of["samples-all"])
             if kind == "batch" and of["lr-scale"] != scale:

@@ -134,6 +134,7 @@ struct sums {
 	 * state. An incarnation is a life of the job: after it, iterations come again. */
 	int is_whole;
 	uint64_t version, incarnation;
+	uint64_t beginning; /* of which a state of version 0 is, as the lead has numbered it; 0: none */
 	int began;   /* the trainer has said next: it has made its model */
 	int loading; /* it was told to resume, and has not said next again */
 	int filling; /* the state of another trainer has been asked for */

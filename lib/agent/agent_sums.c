@@ -276,6 +276,8 @@ void agent_sums_add_join(const struct agent *a, struct record_out *o)
 	record_add(o, "replica", record_get(call_greeting(s->part.talk.call), "id"));
 	if (agent_sums_is_whole(a))
 		record_add_u64(o, "version", s->version);
+	if (agent_sums_is_whole(a) && s->version == 0 && s->beginning)
+		record_add_u64(o, "beginning", s->beginning);
 }
 
 /* The lead names a replica that has the state of another trainer. */
@@ -300,10 +302,13 @@ int agent_sums_joined(struct agent *a, struct error *err)
 	struct sums *s = &a->sums;
 	const struct record *r = &a->lead.record;
 	const char *from = record_get(r, "fill");
-	uint64_t iteration;
+	uint64_t iteration, beginning = 0;
 	a->phase = PHASE_OUT;
-	if (record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0)
+	if (record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0 ||
+	    record_u64_opt(r, "beginning", 0, UINT64_MAX, &beginning, err) != 0)
 		return error_wrap(err, a->options.lead);
+	if (!record_get(r, "step"))
+		s->beginning = beginning;
 	/* Nobody knows when it would load that, so nobody waits for it. */
 	if (from && a->word == WORD_NONE) {
 		s->is_whole = 0;

@@ -189,8 +189,10 @@ void gate_most(struct gate *g, const struct gate_who *who, uint64_t most);
 #define GATE_NO_STATE UINT64_MAX
 /* Before its join, where foreign members have replicas: its state is that of this iteration; or it
  * has none, GATE_NO_STATE. Then its join is answered by `ok iteration= fill=REPLICA attempt=`, or, one
- * behind, by `ok iteration= step=ROUND samples= bad=1`: it is no member yet, and joins again. */
-void gate_state(struct gate *g, const struct gate_who *who, uint64_t version);
+ * behind, by `ok iteration= step=ROUND samples= bad=1`: it is no member yet, and joins again.
+ * beginning: with a state of iteration 0, which one of the members' beginnings made it, as the answer to a join
+ * has named it; 0: none. A state of an earlier beginning is as good as none. */
+void gate_state(struct gate *g, const struct gate_who *who, uint64_t version, uint64_t beginning);
 /* It has given its state to its replica, as it was told, or could not. */
 void gate_given(struct gate *g, const struct gate_who *who, uint64_t attempt, int failed);
 /* A number of what a settle waits for: a state that is being given; 0: nothing. */
@@ -313,6 +315,7 @@ void gate_save_refused(struct gate *g, int incarnation, const char *why);
 struct gate_commit {
 	uint64_t iteration; /* units in the model after it */
 	uint64_t round, divisor, samples;
+	uint64_t beginning; /* of foreign members, if that was the first unit: see gate_state() */
 };
 
 /* With replicas nothing happens before this call. last NULL: nothing was committed yet, and the
@@ -363,7 +366,7 @@ enum gate_effect_kind {
 	GATE_HOLD,    /* push[pushes], round: parts keep them until APPLY or THROW, or say what they
 			 lack; with replicas (to[tos], round) that is their answer to the sum */
 	GATE_SETTLE,  /* number, iteration, line[lines]; whole: round (0: nothing is held), divisor
-			 (with parts: units), samples */
+			 (with parts: units), samples, beginning */
 	GATE_APPLY,   /* iteration (before), units, push[pushes], samples, loss; with replicas:
 			 to[tos], round, divisor; units 0: it was committed before */
 	GATE_DROP,    /* worker, generation, sequence: this push, which nobody will name again */
@@ -413,7 +416,7 @@ struct gate_effect {
 	uint64_t generation, sequence;
 	/* with replicas */
 	size_t *to, tos;
-	uint64_t round, divisor;
+	uint64_t round, divisor, beginning;
 	struct order_member *member;
 	size_t members;
 	size_t replica, from;

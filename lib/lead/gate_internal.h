@@ -160,7 +160,6 @@ struct worker {
 	uint64_t unaware; /* its connection, if it was put out and does not know it; else 0 */
 	uint64_t absent; /* one more than the iteration whose state it may come back with; else 0 */
 	uint64_t tried;   /* the attempt from which it was to have it */
-	uint64_t beginning; /* of which its state of iteration 0 is */
 	uint64_t gives_failed; /* in a row */
 	int knows_enough;     /* it was told that the model is trained enough */
 };
@@ -318,7 +317,7 @@ struct gate {
 	struct sums sums;
 	struct give give;
 	struct given given;
-	uint64_t beginnings; /* with one's own state of iteration 0; 0: with what all say they have */
+	uint64_t beginning; /* the last one, with a member's own state of iteration 0; 0: with what all say they have */
 	uint64_t unheld; /* this unit's settle waits for no state any more; it counts from 1 */
 
 	struct queued *queue; /* effects; before `queue_next` they were taken */
@@ -447,8 +446,11 @@ int states_know(const struct gate *g);
 /* Whether w can't leave yet: nobody else has the state for which others wait. It is to give it. */
 int states_stays(struct gate *g, struct worker *w);
 #define STATES_SAMPLES_MAX 64
+#define STATES_BEGINNING_MAX 40
 /* " samples=N round=N" of the last commit, for those who step with its sum; "" where nobody does. */
 const char *states_samples(const struct gate *g, char out[STATES_SAMPLES_MAX]);
+/* " beginning=N" before the first commit, once somebody has begun; else "". */
+const char *states_beginning(const struct gate *g, char out[STATES_BEGINNING_MAX]);
 /* Whether answers to what is committed now are held for a cut. */
 int states_keeps(const struct gate *g);
 int states_may_cut(struct gate *g);

@@ -211,10 +211,12 @@ static void let_in(struct gate *g, struct worker *w, uint64_t slowest)
 
 static void answer_join(struct gate *g, struct worker *w)
 {
+	char beginning[STATES_BEGINNING_MAX];
+
 	effect_ok(g, w->join_token, sizes_tell(g, w, acts_in_force(g, w), 1),
-		  "iteration=%llu members=%zu",
+		  "iteration=%llu members=%zu%s",
 		  (unsigned long long)(g->options.sync == GATE_BSP ? g->open : g->applied),
-		  g->active);
+		  g->active, states_beginning(g, beginning));
 	if (!g->failed)
 		effect_last(g)->enters = 1;
 	w->acts_seen = g->acts_base + g->acts; /* what is in force is what was published */

@@ -84,6 +84,14 @@ const char *states_samples(const struct gate *g, char out[STATES_SAMPLES_MAX])
 	return out;
 }
 
+const char *states_beginning(const struct gate *g, char out[STATES_BEGINNING_MAX])
+{
+	out[0] = '\0';
+	if (g->applied == 0 && g->beginning)
+		snprintf(out, STATES_BEGINNING_MAX, " beginning=%llu", (unsigned long long)g->beginning);
+	return out;
+}
+
 void states_absent(struct gate *g, struct worker *w, const char *why)
 {
 	/* A trainer that has ended may be gone for good with its connection. */
@@ -184,16 +192,16 @@ void states_tell(struct gate *g, struct worker *w)
 static int states_fill(struct gate *g, struct worker *w)
 {
 	struct given *given = &g->given;
+	char beginning[STATES_BEGINNING_MAX];
 
 	if (!given->attempt || given->iteration != g->applied || w->tried == given->attempt)
 		return 0;
-	effect_ok(g, w->join_token, NULL, "iteration=%llu fill=%s attempt=%llu",
+	effect_ok(g, w->join_token, NULL, "iteration=%llu fill=%s attempt=%llu%s",
 		  (unsigned long long)g->applied, g->replica[given->replica].name,
-		  (unsigned long long)given->attempt);
+		  (unsigned long long)given->attempt, states_beginning(g, beginning));
 	w->join_token = 0;
 	w->is_due = 1;
 	w->tried = given->attempt;
-	w->beginning = g->beginnings;
 	return 1;
 }
 
@@ -257,7 +265,7 @@ void states_begin(struct gate *g)
 		w->version = GATE_NO_STATE;
 	g->given = (struct given){0};
 	first->version = g->applied;
-	first->beginning = ++g->beginnings;
+	g->beginning = ++g->sums.used;
 }
 
 /* At any time but while a settle is out: then it is not known where the lead will be. */
@@ -321,7 +329,7 @@ void gate_state_late(struct gate *g)
 	units_step(g);
 }
 
-void gate_state(struct gate *g, const struct gate_who *who, uint64_t version)
+void gate_state(struct gate *g, const struct gate_who *who, uint64_t version, uint64_t beginning)
 {
 	struct worker *w = worker_telling(g, who);
 
@@ -329,8 +337,7 @@ void gate_state(struct gate *g, const struct gate_who *who, uint64_t version)
 		return;
 	if (w->state != WORKER_OUT) /* what it has now may be anything */
 		worker_out(g, w, "it joins again");
-	int is_old = version == 0 && g->beginnings && w->beginning != g->beginnings;
-	w->version = is_old ? GATE_NO_STATE : version;
+	w->version = version == 0 && beginning != g->beginning ? GATE_NO_STATE : version;
 }
 
 /* ---- cuts ---- */

@@ -250,7 +250,9 @@ static void count_unit(struct gate *g)
 	uint64_t largest = g->largest, size;
 	struct sums *s = &g->sums;
 
-	s->next = (struct gate_commit){.iteration = g->applied + 1, .round = s->round};
+	s->next = (struct gate_commit){.iteration = g->applied + 1,
+				       .round = s->round,
+				       .beginning = g->applied ? 0 : g->beginning};
 	s->loss = 0.0;
 	for (const struct push *p = g->sent.first; p; p = p->next)
 		largest = p->count > largest ? p->count : largest;
@@ -399,6 +401,7 @@ void gate_term(struct gate *g, uint64_t term, const struct gate_commit *last)
 		s->last = *last;
 		s->is_known = 1;
 		g->applied = g->open = last->iteration;
+		g->beginning = last->beginning;
 	} else if (states_are(g))
 		s->is_known = 1; /* replicas do not know it */
 	units_step(g);

@@ -345,6 +345,7 @@ static void put_settle(struct gate *g)
 		e->round = g->sums.next.round;
 		e->divisor = g->sums.next.divisor;
 		e->samples = g->sums.next.samples;
+		e->beginning = g->sums.next.beginning;
 	} else if (e->whole)
 		put_units(g, e);
 }

@@ -81,18 +81,19 @@ static void on_join(struct request *rq, void *lead)
 	struct gate_who who;
 	struct error err = {0};
 	double speed = 0.0;
-	uint64_t most = 0, begins = 0, world = 0, version = GATE_NO_STATE;
+	uint64_t most = 0, begins = 0, world = 0, version = GATE_NO_STATE, beginning = 0;
 
 	if (record_u64_opt(request_record(rq), "begins", 0, 1, &begins, &err) != 0 ||
 	    record_u64_opt(request_record(rq), "world", 1, GATE_WORKERS_MAX, &world, &err) != 0 ||
 	    record_u64_opt(request_record(rq), "version", 0, GATE_NO_STATE - 1, &version, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "beginning", 0, UINT64_MAX, &beginning, &err) != 0 ||
 	    record_real_opt(request_record(rq), "speed", 0.0, SPEED_MAX, &speed, &err) != 0 ||
 	    record_u64_opt(request_record(rq), "max", 0, UINT64_MAX, &most, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
 	if (lead_who(rq, &who, &err) == 0 && who.incarnation == l->options.gate.incarnation) {
-		gate_state(l->gate, &who, version);
+		gate_state(l->gate, &who, version, beginning);
 		if (l->replicas && !pushes_to(l, rq, &who))
 			return;
 		if (l->options.sums)

@@ -180,8 +180,11 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 		l->term ? F("term", l->term) : F_NONE, e->whole ? F("whole", 1) : F_NONE);
 	if (e->whole && l->term) {
 		char note[OPTION_ID_MAX];
-		snprintf(note, sizeof note, "%llu-%llu-%llu", (unsigned long long)e->round,
-			 (unsigned long long)e->divisor, (unsigned long long)e->samples);
+		int n = snprintf(note, sizeof note, "%llu-%llu-%llu", (unsigned long long)e->round,
+				 (unsigned long long)e->divisor, (unsigned long long)e->samples);
+		if (e->beginning) /* it was numbered so long before the round */
+			snprintf(note + n, sizeof note - (size_t)n, "-%llu",
+				 (unsigned long long)(e->round - e->beginning));
 		record_add(o, "note", note);
 	}
 	record_add_u64(o, "bytes", len);
@@ -202,18 +205,23 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 static int read_commit(const struct record *r, struct gate_commit *last, struct error *err)
 {
 	const char *note = record_get(r, "note"), *at = note;
-	uint64_t *number[] = {&last->round, &last->divisor, &last->samples};
+	uint64_t before = 0, *number[] = {&last->round, &last->divisor, &last->samples, &before};
+	size_t numbers = 0;
 
 	if (record_u64(r, "iteration", 1, UINT64_MAX - 1, &last->iteration, err) != 0)
 		return -1;
-	for (size_t i = 0; at && i < 3; i++) {
+	for (int more = 1; at && more; numbers++) {
 		size_t len = strcspn(at, "-");
-		if (number_u64_span(at, len, number[i]) != 0 || (at[len] != '-') != (i == 2))
+		if (numbers == 4 || number_u64_span(at, len, number[numbers]) != 0)
 			at = NULL;
-		else
-			at += len + (i < 2);
+		else {
+			more = at[len] == '-';
+			at += len + (size_t)more;
+		}
 	}
-	return at ? 0
+	last->beginning = before ? last->round - before : 0;
+	return at && numbers >= 3 && (!before || before < last->round)
+		  ? 0
 		  : error_set(err, ERROR_DATA, NULL, "note=%.64s is not the note of a lead",
 			      note ? note : "");
 }

@@ -79,7 +79,7 @@
  *  8 one that is a step behind is not told the round                    states_has_step()
  *  9 what an agent has mapped is not taken over by a new replica        room_take()
  * 10 the lead is past a sum, and it is written over all the same        sum() in round.c
- * 11 at iteration 0 an earlier beginning counts                         gate_state()
+ * 11 a state of iteration 0 of an earlier beginning counts             gate_state()
  * 12 who is between two batches does not join                           agent_sums_out()
  * 13 the last one that has the state may leave                          states_stays()
  * 14 who was put out, and does not know it, is not counted             gate_lost(), unaware
@@ -100,6 +100,7 @@
  * 28 with SAVES, what is in memory is loaded whichever checkpoint it is of    find_held()
  * 29 with SAVES, the answers to pushes do not wait until shardd has saved     states_keeps()
  * 30 with SAVES, who was to save may go, and the checkpoint is complete   lead_trainers_look()
+ * 31 a new lead does not know which beginning the first commit is of     read_commit()
  */
 #define ALL ((1 << N) - 1)
 #define BIT(n) (1 << (n))
@@ -121,6 +122,7 @@ byte lives[R];
 /* ---- shardd ---- */
 byte hand[R], force[R], newest[R], done, committed, note, note_any, term = 1;
 byte number, refusals, was[16], origin, incarnation;
+byte note_birth;       /* of which beginning the members of the first iteration were */
 #if R == 2
 #define TODO (ALL & ~(done | hand[0] | hand[1]))
 #else
@@ -139,9 +141,11 @@ byte ask_term, ask_round, ask_list, ask_gen[R], ask_rows[R];
 #define ENDED 3
 bool up = 1, settling, open, unheld, broke;
 byte lead_term = 1, applied, last, last_any, round, listed, in_sum, pushed, expect = R, on_hosts;
-byte ls[R], lg[R], lv[R], lrow[R], fenced[R], tried[R], born[R];
+byte ls[R], lg[R], lv[R], lrow[R], fenced[R], tried[R];
 bool due[R], token[R], unaware[R];
-byte births, giver = NO, give_attempt, give_at, attempts;
+byte births;           /* of all leads: their numbers differ */
+byte birth;            /* what this one takes for the last beginning */
+byte giver = NO, give_attempt, give_at, attempts;
 byte given, given_at, given_host;
 /* of each replica: */
 #define GONE 0
@@ -192,6 +196,7 @@ bool whole[R];        /* the trainer has the state of a version */
 bool room[R];         /* the replica's sums are mapped */
 bool old[R];          /* and those of one that died */
 bool up_to[R];        /* the connection to the lead is up */
+byte born[R];         /* of which beginning its state of iteration 0 is */
 #define no_answer 0
 #define fenced_ 1
 #define joined_ 2
@@ -199,7 +204,7 @@ bool up_to[R];        /* the connection to the lead is up */
 #define step_ 4
 #define pushed_ 5
 /* What the lead has answered: of which iteration, whether any row was in it, which round or attempt. */
-byte answer[R], answer_at[R], answer_any[R], answer_round[R];
+byte answer[R], answer_at[R], answer_any[R], answer_round[R], answer_birth[R];
 hidden byte i, j, k, f, x, b, c;
 
 /* ---- checkpoints ---- */
@@ -286,7 +291,8 @@ inline bring(r) {
 		token[r] = 0; due[r] = 1
 	:: LACKS(r) && !HAS_STEP(r) && given && given_at == applied && tried[r] != given ->
 		answer[r] = fill_; answer_at[r] = applied; answer_round[r] = given; answer_any[r] = given_host;
-		token[r] = 0; due[r] = 1; tried[r] = given; born[r] = births
+		answer_birth[r] = (applied == 0 -> birth : 0);
+		token[r] = 0; due[r] = 1; tried[r] = given
 	:: LACKS(r) && !HAS_STEP(r) && !(given && given_at == applied && tried[r] != given) && giver == NO ->
 		f = NO;
 		for (k : 0 .. R - 1) { if :: f == NO && ls[k] == ACTIVE -> f = k :: else fi }
@@ -318,14 +324,15 @@ inline let_in() {
 				if :: f == NO && WAITS(j) -> f = j :: else fi;
 				if :: FAULT != 11 -> lv[j] = NO :: else fi
 			}
-			births++; lv[f] = 0; born[f] = births; origin = has[f] >> 4; f = 0;
+			births++; birth = births; lv[f] = 0; origin = has[f] >> 4; f = 0;
 			if :: FAULT != 11 -> given = 0 :: else fi
 		:: else
 		fi;
 		for (j : 0 .. R - 1) {
 			if
 			:: WAITS(j) && (lv[j] == applied || FAULT == 6) ->
-				ls[j] = ACTIVE; token[j] = 0; answer[j] = joined_; answer_at[j] = applied
+				ls[j] = ACTIVE; token[j] = 0; answer[j] = joined_; answer_at[j] = applied;
+				answer_birth[j] = (applied == 0 -> birth : 0)
 			:: else
 			fi
 		}
@@ -568,6 +575,7 @@ end:	do
 						fi
 					}
 					committed++; assert(committed < 15); note = ask_round;
+					note_birth = (committed == 1 -> birth : 0);
 					was[committed] = done
 				:: else
 				fi;
@@ -717,7 +725,7 @@ inline find(r, at, n) {
 	:: else
 	fi
 }
-inline heard(r) { answer[r] = no_answer; answer_at[r] = 0; answer_any[r] = 0; answer_round[r] = 0 }
+inline heard(r) { answer[r] = no_answer; answer_at[r] = 0; answer_any[r] = 0; answer_round[r] = 0; answer_birth[r] = 0 }
 /* The memory of a replica that died goes with the last who has it. */
 inline let_go(h) {
 	b = 0;
@@ -742,7 +750,7 @@ inline nothing_came(r) { vain[r]++; assert(vain[r] < 4); if :: FAULT != 23 -> wh
 #define FINDS(r) (note_any == 0 || (room[r] && (FOUND(r, SLOT(H(r), 0, 0)) || FOUND(r, SLOT(H(r), 0, 1)))) || \
 	(old[r] && (FOUND(r, SLOT(H(r), 1, 0)) || FOUND(r, SLOT(H(r), 1, 1)))))
 /* It has what was committed last, or can make it; or it loads that. */
-#define FIT(r) (t[r] < DEAD && gen[r] > fenced[r] && ((whole[r] && (ver[r] == committed || (ver[r] + 1 == committed && t[r] == SUM && FINDS(r)))) || \
+#define FIT(r) (t[r] < DEAD && gen[r] > fenced[r] && ((whole[r] && (ver[r] == committed || (ver[r] + 1 == committed && (ver[r] || born[r] == note_birth) && t[r] == SUM && FINDS(r)))) || \
 	(t[r] == LOADS && ver[r] == committed)))
 #define FIT_HERE(r) (FIT(r) && REACH(H(r)))
 proctype Rank(byte r) {
@@ -794,12 +802,12 @@ end:	do
 		heard(r);
 		lg[r] = gen[r]; ls[r] = JOINING; token[r] = 1; unaware[r] = 0;
 		lv[r] = (whole[r] -> ver[r] : NO);
-		if :: FAULT != 11 && lv[r] == 0 && births && born[r] != births -> lv[r] = NO :: else fi;
+		if :: FAULT != 11 && lv[r] == 0 && born[r] != birth -> lv[r] = NO :: else fi;
 		if :: FAULT == 24 && lv[r] != NO && lv[r] > applied -> applied = lv[r] :: else fi;
 		a[r] = JOINS; look = 1 }
 	:: d_step { MINE(r) && CAN_JOIN(r) && gen[r] <= fenced[r] -> lose(r) }
 	:: d_step { MINE(r) && a[r] == JOINS && answer[r] == joined_ ->
-		a[r] = MEMBER;
+		a[r] = MEMBER; born[r] = answer_birth[r];
 		if
 		:: !whole[r] -> whole[r] = 1; ver[r] = answer_at[r]
 		:: else
@@ -817,6 +825,7 @@ end:	do
 		fi;
 		heard(r) }
 	:: d_step { MINE(r) && a[r] == JOINS && answer[r] == fill_ ->
+		born[r] = answer_birth[r];
 		f = (state_attempt[H(r)] == answer_round[r] -> H(r) : answer_any[r]);
 		if
 		:: t[r] != NEXT -> whole[r] = 0; lose(r)
@@ -952,7 +961,7 @@ end:	do
 inline born_again(r) {
 	if :: ls[r] -> out(r) :: else fi;
 	if :: fenced[r] < gen[r] -> fenced[r] = gen[r] :: else fi;
-	force[r] = 0; hand[r] = 0; lives[r]++; has[r] = TAG(r); inc[r] = incarnation;
+	force[r] = 0; hand[r] = 0; lives[r]++; has[r] = TAG(r); born[r] = 0; inc[r] = incarnation;
 	if
 	:: back && !ANY(RUNS) && !(back == 2 && FAULT != 27) ->
 		assert(back == 1); has[r] = d_of; ver[r] = d_at; whole[r] = 1
@@ -992,7 +1001,7 @@ inline lead_dies() {
 	for (j : 0 .. R - 1) {
 		late_gen[j] = (listed & BIT(j) -> lg[j] : 0);
 		up_to[j] = 0; ls[j] = OUT; lg[j] = 0; lv[j] = NO; lrow[j] = 0; due[j] = 0; token[j] = 0;
-		fenced[j] = 0; tried[j] = 0; born[j] = 0; unaware[j] = 0
+		fenced[j] = 0; tried[j] = 0; unaware[j] = 0
 	}
 	unlate(); round = 0; j = 0; open = 0; listed = 0; in_sum = 0; on_hosts = 0
 }
@@ -1003,7 +1012,7 @@ inline go_back() {
 	for (f : 0 .. 7) { s_state[f] = 0; s_at[f] = 0; s_round[f] = 0; s_rows[f] = 0 }
 	for (f : d_at + 1 .. 15) { was[f] = 0 }
 	late_round = 0; late_at = 0; late_hosts = 0;
-	incarnation++; committed = d_at; done = d_queue; note = 0; note_any = 0; number = 0; refusals = 0;
+	incarnation++; committed = d_at; done = d_queue; note = 0; note_any = 0; note_birth = 0; number = 0; refusals = 0;
 	unlucky = 0; back = 1;
 	if :: (CRASH & AGAIN) && incarnation == 1 -> died = 0 :: else fi;
 	for (f : 0 .. R - 1) {
@@ -1012,7 +1021,7 @@ inline go_back() {
 		:: t[f] == LEFT
 		:: t[f] != LEFT && t[f] != DEAD && cut && H(f) == 1 -> lose(f)
 		:: else ->
-			lose(f); vain[f] = 0; reads[f] = 0; reads_round[f] = 0; room[f] = 0; old[f] = 0;
+			lose(f); vain[f] = 0; reads[f] = 0; reads_round[f] = 0; room[f] = 0; old[f] = 0; born[f] = 0;
 			inc[f] = incarnation; t[f] = NEXT; whole[f] = 1; ver[f] = d_at; has[f] = d_of;
 			if
 			:: m_at[H(f)] && (FAULT == 28 || (m_at[H(f)] == d_at && m_of[H(f)] == d_of)) -> has[f] = m_of[H(f)]
@@ -1043,7 +1052,7 @@ proctype Supervisor() {
 	:: d_step { GO && cut -> cut = 0 }
 	:: d_step { !finished && !up ->
 		term++; lead_term = term; applied = (FAULT == 24 -> 0 : committed); last = note; last_any = note_any;
-		expect = R; up = 1; look = 1; births = 0;
+		expect = R; up = 1; look = 1; birth = (FAULT == 31 -> 0 : note_birth);
 		if :: ask == ANSWERED -> unask() :: else fi }
 	/* nobody here has the state that others lack, and all have come who can */
 	:: d_step { GO && up && !settling && !expect && (!cut || MAY_TOO(AWAY)) && ANY(LACKS) && !ANY(HAS) &&
@@ -1065,8 +1074,9 @@ proctype Supervisor() {
 	:: finished -> break
 	od
 }
-/* r's push may still be settled, and then those in the same sum have what it makes: if their host is not missed. */
-#define IN_SUM(k) (ls[k] == ACTIVE && lg[k] == gen[k] && up_to[k] && linked[H(k)] && REACH(H(k)))
+/* r's push may still be settled, and then those in the same sum have what it makes: if their host is not missed, and
+ * nobody has taken their row away (who is between two batches then joins again, and can't make that step). */
+#define IN_SUM(k) (ls[k] == ACTIVE && lg[k] == gen[k] && force[k] == gen[k] && up_to[k] && linked[H(k)] && REACH(H(k)))
 inline dies(r) {
 	b = 0;
 	for (k : 0 .. R - 1) { if :: k != r && FIT(k) && (IN_SUM(k) || !((pushed | ask_list) & BIT(r))) -> b = 1
@@ -1079,6 +1089,13 @@ inline dies(r) {
 inline missed() {
 	if :: t[0] == DEAD && ((pushed | ask_list) & 1) -> unlucky = 1 :: else fi
 }
+/* Rank 0's row is taken away: it may have been the only one left in the sum of one that died. */
+inline taken_away() {
+	b = 0;
+	for (k : 1 .. R - 1) { if :: FIT(k) && IN_SUM(k) -> b = 1 :: else fi }
+	if :: !b && t[1] == DEAD && ((pushed | ask_list) & 2) -> unlucky = 1 :: else fi;
+	b = 0; k = 0
+}
 proctype Crashes() {
 end:	do
 	:: d_step { MAY(RANK_0) && t[0] < DEAD -> died = died | RANK_0; dies(0) }
@@ -1086,7 +1103,7 @@ end:	do
 	:: d_step { MAY(REPLICA_0) && rup[0] -> died = died | REPLICA_0; replica_dies(0) }
 	:: d_step { MAY(LEAD) && up -> died = died | LEAD; lead_dies() }
 	:: d_step { MAY(SHARDD) && ask == ANSWERED -> died = died | SHARDD; ask = ASKED }
-	:: d_step { MAY(PERSON) && force[0] -> died = died | PERSON; force[0] = 0; hand[0] = 0 }
+	:: d_step { MAY(PERSON) && force[0] -> died = died | PERSON; force[0] = 0; hand[0] = 0; taken_away() }
 	:: d_step { MAY(FENCE) && up && gen[0] && SETTLED(0) -> died = died | FENCE; fenced[0] = gen[0]; unaware[0] = 0;
 		if :: !ANY(FIT) -> unlucky = 1 :: else fi;
 		if :: ls[0] && lg[0] == gen[0] -> out(0) :: else fi; look = 1 }
@@ -1107,7 +1124,7 @@ init {
 		if
 		:: FRESH
 		:: else ->
-			expect = 0; births = 1; origin = TAG(0) >> 4; look = 1;
+			expect = 0; births = 1; birth = 1; origin = TAG(0) >> 4; look = 1;
 			for (j : 0 .. R - 1) {
 				has[j] = TAG(0); lv[j] = 0; born[j] = 1; whole[j] = 1; room[j] = 1; up_to[j] = 1;
 				newest[j] = 1; gen[j] = 1; force[j] = 1; lg[j] = 1; ls[j] = ACTIVE; a[j] = MEMBER

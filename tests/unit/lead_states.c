@@ -85,7 +85,10 @@ static void collect(void)
 			add("sum %llu of %zu\n", (unsigned long long)e->iteration, members);
 			break;
 		case GATE_SETTLE:
-			add("settle %llu\n", (unsigned long long)e->iteration);
+			add("settle %llu", (unsigned long long)e->iteration);
+			if (e->beginning)
+				add(" of beginning %llu", (unsigned long long)e->beginning);
+			add("\n");
 			asked = e->number;
 			if (!slow)
 				gate_settled(gate, asked, NULL, 0);
@@ -132,14 +135,19 @@ static void expect_at(int line, const char *expected)
 
 #define NONE GATE_NO_STATE
 
-/* w0, w2 on the first host, w1, w3 on the second. */
-static void enter(const char *worker, uint64_t generation, uint64_t version)
+/* w0, w2 on the first host, w1, w3 on the second. beginning: of a state of iteration 0. */
+static void enter_of(const char *worker, uint64_t generation, uint64_t version, uint64_t beginning)
 {
 	struct gate_who w = who(worker, generation);
 
-	gate_state(gate, &w, version);
+	gate_state(gate, &w, version, beginning ? UINT64_C(1) << 32 | beginning : 0);
 	assert_int_equal(gate_pushes_to(gate, &w, worker[1] % 2 ? "r1" : "r0"), 0);
 	gate_join(gate, &w);
+}
+
+static void enter(const char *worker, uint64_t generation, uint64_t version)
+{
+	enter_of(worker, generation, version, 0);
 }
 
 static void push(const char *worker, uint64_t generation, uint64_t iteration, uint64_t count)
@@ -222,21 +230,21 @@ static void the_first_is_everybodys(void **state)
 	enter("w0", 1, NONE);
 	expect("");
 	enter("w1", 1, NONE);
-	expect("2 give 1 at 0 ok iteration=0 members=1\nsum 0 of 1\n");
-	give("w0", 1, 0);
-	expect("4 ok \n1 ok iteration=0 fill=r0 attempt=#1\n"
-	       "3 ok iteration=0 fill=r0 attempt=#1\n");
+	expect("2 give 2 at 0 ok iteration=0 members=1 beginning=#1\nsum 0 of 1\n");
+	give("w0", 2, 0);
+	expect("4 ok \n1 ok iteration=0 fill=r0 attempt=#2 beginning=#1\n"
+	       "3 ok iteration=0 fill=r0 attempt=#2 beginning=#1\n");
 	push("w0", 1, 0, 10); /* it waits for them */
 	expect("");
-	enter("w1", 1, 0);
-	expect("6 ok iteration=0 members=2\nsum 0 of 2\n");
-	enter("w2", 1, 0);
+	enter_of("w1", 1, 0, 1);
+	expect("6 ok iteration=0 members=2 beginning=#1\nsum 0 of 2\n");
+	enter_of("w2", 1, 0, 1);
 	push("w1", 1, 0, 10);
 	push("w2", 1, 0, 0);
-	expect("7 ok iteration=0 members=3\nsum 0 of 3\nsettle 0\napply 0\n"
-	       "5 ok iteration=1 applied=1 samples=20 round=#4\n"
-	       "8 ok iteration=1 applied=1 samples=20 round=#4\n"
-	       "9 ok iteration=1 applied=1 samples=20 round=#4\nsum 1 of 3\n");
+	expect("7 ok iteration=0 members=3 beginning=#1\nsum 0 of 3\nsettle 0 of beginning #1\napply 0\n"
+	       "5 ok iteration=1 applied=1 samples=20 round=#5\n"
+	       "8 ok iteration=1 applied=1 samples=20 round=#5\n"
+	       "9 ok iteration=1 applied=1 samples=20 round=#5\nsum 1 of 3\n");
 }
 
 static void who_is_expected_is_waited_for(void **state)
@@ -247,7 +255,7 @@ static void who_is_expected_is_waited_for(void **state)
 	expect("");
 	assert_false(gate_lost(gate));
 	gate_begin(gate);
-	expect("1 ok iteration=0 members=1\nsum 0 of 1\n");
+	expect("1 ok iteration=0 members=1 beginning=#1\nsum 0 of 1\n");
 }
 
 /* At iteration 0 each has begun with a state of its own: that of whoever is the first again is everybody's. */
@@ -257,18 +265,49 @@ static void after_all_have_gone_one_begins_again(void **state)
 	open_gate(1, NULL);
 	enter("w0", 1, NONE);
 	enter("w2", 1, NONE); /* w0 gives with its next answer, after the first sum */
-	expect("1 ok iteration=0 members=1\nsum 0 of 1\n");
+	expect("1 ok iteration=0 members=1 beginning=#1\nsum 0 of 1\n");
 	gate_replica_gone(gate, 0);
 	serve(0);
 	enter("w2", 2, NONE);
-	expect("2 err fenced: its replica r0 is gone\n3 ok iteration=0 members=1\nsum 0 of 1\n");
-	enter("w0", 2, 0);
+	expect("2 err fenced: its replica r0 is gone\n3 ok iteration=0 members=1 beginning=#3\nsum 0 of 1\n");
+	enter_of("w0", 2, 0, 1);
 	expect("");
 	push("w2", 2, 0, 10);
-	expect("settle 0\napply 0\n5 give 3 at 1 ok iteration=1 applied=1 samples=10 round=#2\n"
+	expect("settle 0 of beginning #3\napply 0\n5 give 5 at 1 ok iteration=1 applied=1 samples=10 round=#4\n"
 	       "sum 1 of 1\n");
-	enter("w0", 3, 0); /* one behind, but not of the others' beginning */
+	enter_of("w0", 3, 0, 1); /* one behind, but not of the others' beginning */
 	expect("4 err fenced: it joins again\n");
+}
+
+/* A new lead does not know which beginning was the last one, nor whether all who come are of the same. */
+static void before_the_first_commit_a_new_lead_begins_again(void **state)
+{
+	(void)state;
+	open_gate(2, NULL);
+	enter_of("w0", 1, 0, 7);
+	enter_of("w1", 1, 0, 9);
+	expect("1 give 2 at 0 ok iteration=0 members=1 beginning=#1\nsum 0 of 1\n");
+	give("w0", 2, 0);
+	expect("3 ok \n2 ok iteration=0 fill=r0 attempt=#2 beginning=#1\n");
+}
+
+/* Behind it, it knows that from the note. */
+static void after_the_first_commit_only_its_beginning_counts(void **state)
+{
+	struct gate_commit last = {.iteration = 1,
+				   .round = UINT64_C(1) << 32 | 3,
+				   .divisor = 1,
+				   .samples = 10,
+				   .beginning = UINT64_C(1) << 32 | 2};
+	(void)state;
+	open_gate(2, &last);
+	enter_of("w0", 1, 0, 1); /* of an earlier one */
+	enter_of("w1", 1, 0, 2);
+	expect("2 ok iteration=1 step=#3 samples=10\n");
+	enter("w1", 1, 1);
+	expect("3 give 1 at 1 ok iteration=1 members=1\nsum 1 of 1\n");
+	give("w1", 1, 0);
+	expect("4 ok \n1 ok iteration=1 fill=r1 attempt=#1\n");
 }
 
 /* ---- joining ---- */
@@ -783,6 +822,8 @@ int main(void)
 		TEST(the_first_is_everybodys),
 		TEST(who_is_expected_is_waited_for),
 		TEST(after_all_have_gone_one_begins_again),
+		TEST(before_the_first_commit_a_new_lead_begins_again),
+		TEST(after_the_first_commit_only_its_beginning_counts),
 		TEST(a_joiner_is_filled_and_enters_at_once),
 		TEST(a_second_joiner_gets_the_same_state),
 		TEST(a_joiner_that_dies_holds_nobody),
