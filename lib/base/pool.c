@@ -1,6 +1,8 @@
 /* pool: see pool.h. */
 #include "base/pool.h"
 
+#include "base/fetch.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,8 +100,7 @@ void *pool_take(struct pool *p)
 	struct pool_link *object = p->spare;
 	p->spare = object->next;
 	p->spares--;
-	for (size_t i = 0; p->spare && i < POOL_AHEAD && i < p->bytes; i += POOL_LINE) /* its first line says which one comes next */
-		__builtin_prefetch((const char *)p->spare + i, 1);
+	fetch_ahead(p->spare, p->bytes < POOL_AHEAD ? p->bytes : POOL_AHEAD); /* its first line says which one comes next */
 	ASAN_UNPOISON_MEMORY_REGION(object, pool_step(p));
 	return object;
 }

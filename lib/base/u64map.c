@@ -1,5 +1,6 @@
 #include "base/u64map.h"
 
+#include "base/fetch.h"
 #include "base/pool.h"
 
 #include <assert.h>
@@ -45,7 +46,7 @@ void u64map_put(struct u64map *t, uint64_t key, void *value)
 void u64map_fetch(const struct u64map *t, uint64_t key)
 {
 	if (t->room > 0)
-		__builtin_prefetch(&t->slot[slot_of(t, key)], 1);
+		fetch_ahead(&t->slot[slot_of(t, key)], 1);
 }
 
 static size_t u64map_find(const struct u64map *t, uint64_t key)

@@ -7,6 +7,7 @@
 #ifndef PACELINE_LEAD_GATE_INTERNAL_H
 #define PACELINE_LEAD_GATE_INTERNAL_H
 
+#include "base/fetch.h"
 #include "base/hash.h"
 #include "base/pool.h"
 #include "lead/gate.h"
@@ -74,8 +75,7 @@ struct push {
 enum { PUSH_LINES_WALK = 1, PUSH_LINES_SETTLE, PUSH_LINES_ANSWER };
 static inline void push_fetch(const struct push *p, size_t lines)
 {
-	for (size_t i = 0; i < lines; i++)
-		__builtin_prefetch((const void *)((uintptr_t)p + i * 64), 1);
+	fetch_ahead(p, lines * 64);
 }
 
 static inline const struct gate_range *push_ranges(const struct push *p)
@@ -346,7 +346,6 @@ extern const char *const worker_state_name[WORKER_STATES + 1]; /* and NULL */
 struct worker *worker_find(const struct gate *g, const char *id); /* NULL: never seen */
 struct worker *worker_of(const struct gate *g, const struct gate_who *who); /* the same, by its seat */
 struct worker *worker_get(struct gate *g, const char *id);
-void worker_fetch(const struct worker *w, size_t bytes); /* so much of it will soon be touched */
 void worker_out(struct gate *g, struct worker *w, const char *why);
 /* Lets in those that wait; under BSP only when no one is active, or a unit has `closed`. */
 void worker_let_in(struct gate *g, int closed);

@@ -96,17 +96,11 @@ struct worker *worker_of(const struct gate *g, const struct gate_who *who)
 								 : worker_find(g, who->worker);
 }
 
-void worker_fetch(const struct worker *w, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i += 64)
-		__builtin_prefetch((const char *)w + i, 1);
-}
-
 void gate_fetch(const struct gate *g, size_t seat)
 {
 	if (!seat || seat > HASH_COUNT(g->workers))
 		return;
-	worker_fetch(g->seat[seat - 1], offsetof(struct worker, newest));
+	fetch_ahead(g->seat[seat - 1], offsetof(struct worker, newest));
 }
 
 size_t gate_seat(const struct gate *g, const char *worker)

@@ -147,7 +147,7 @@ static void send_held(struct gate *g, int late_alone)
 	for (struct push *p = g->held.first, *next; p; p = next) {
 		next = p->next;
 		if (ahead) {
-			__builtin_prefetch(&ahead->worker->held, 1);
+			fetch_ahead(&ahead->worker->held, sizeof ahead->worker->held);
 			ahead = ahead->next;
 		}
 		if ((late_alone && !p->late) || p->group)
@@ -700,8 +700,8 @@ static void units_commit(struct gate *g)
 		next = p->next;
 		push_fetch(p->ahead, PUSH_LINES_ANSWER);
 		if (ahead) {
-			__builtin_prefetch(ahead->worker, 1);
-			__builtin_prefetch(&ahead->worker->newest, 1);
+			fetch_ahead(ahead->worker, 1);
+			fetch_ahead(&ahead->worker->newest, sizeof ahead->worker->newest);
 			ahead = ahead->next;
 		}
 		finish_all(g, p);

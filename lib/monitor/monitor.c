@@ -6,6 +6,7 @@
 
 #include "monitor/monitor_internal.h"
 
+#include "base/fetch.h"
 #include "base/grow.h"
 
 #include <math.h>
@@ -172,8 +173,8 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 void monitor_fetch(const struct monitor *m, size_t place, int is_near)
 {
 	const struct node *n = place < m->node_count ? m->node[place] : NULL;
-	for (size_t i = 0; n && !is_near && i < offsetof(struct node, device); i += 64)
-		__builtin_prefetch((const char *)n + i, 1);
+	if (n && !is_near)
+		fetch_ahead(n, offsetof(struct node, device));
 	if (n && is_near)
 		window_fetch(&n->window);
 }

@@ -1,6 +1,8 @@
 /* window: see window.h. Numbers only: no clock, no ids. */
 #include "monitor/window.h"
 
+#include "base/fetch.h"
+
 #include <math.h>
 
 void window_init(struct window *w, struct pool *pool)
@@ -91,9 +93,9 @@ void window_fetch(const struct window *w)
 {
 	if (w->count == 0)
 		return;
-	__builtin_prefetch(window_at(w, w->count - 1));
+	fetch_ahead(window_at(w, w->count - 1), 1);
 	if (w->count < w->room)
-		__builtin_prefetch(window_at(w, w->count), 1);
+		fetch_ahead(window_at(w, w->count), 1);
 }
 
 struct window_sum window_since(const struct window *w, double from)

@@ -2,6 +2,7 @@
  * socket. */
 #include "shard/queue_internal.h"
 
+#include "base/fetch.h"
 #include "base/grow.h"
 
 #include <stdlib.h>
@@ -203,7 +204,7 @@ void queue_fetch(const struct queue *q, size_t seat)
 {
 	if (seat == 0 || seat > q->worker_count)
 		return;
-	__builtin_prefetch(q->seat[seat - 1], 1);
+	fetch_ahead(q->seat[seat - 1], 1);
 }
 
 struct worker *queue_worker_make(struct queue *q, const char *id)

@@ -6,6 +6,8 @@
  * part of the state, so that a lead which asks again after a crash gets the same answer. */
 #include "shard/state.h"
 
+#include "base/fetch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,12 +103,6 @@ static int is_in_frame(const struct piece *p, const struct queue_range *range)
 /* Of ranges and claims to come, what will be looked at is fetched meanwhile: the worker (queue_fetch()), then the oldest
  * piece in its hand, then the one behind it, if it is meant. */
 #define SETTLE_AHEAD 8
-static void settle_fetch_piece(const struct piece *p)
-{
-	for (size_t i = 0; p && i < sizeof *p; i += 64)
-		__builtin_prefetch((const char *)p + i, 1);
-}
-
 static void settle_fetch(const struct queue *q, const struct queue_range *ranges, size_t i, size_t count)
 {
 	if (i + 3 * SETTLE_AHEAD < count)
@@ -117,17 +113,17 @@ static void settle_fetch(const struct queue *q, const struct queue_range *ranges
 			continue;
 		const struct piece *p = q->seat[range->seat - 1]->hand.head;
 		if (n == 2)
-			settle_fetch_piece(p);
+			fetch_ahead(p, sizeof *p);
 		else if (p && p->id != range->id)
-			settle_fetch_piece(p->next);
+			fetch_ahead(p->next, sizeof *p);
 	}
 }
 
 /* Its piece may be gone by then. */
 static void settle_fetch_claim(const struct queue *q, const struct claim *c)
 {
-	settle_fetch_piece(c->piece);
-	__builtin_prefetch(c->worker, 1);
+	fetch_ahead(c->piece, sizeof *c->piece);
+	fetch_ahead(c->worker, 1);
 	u64map_fetch(&q->pieces, c->id);
 }
 

@@ -271,7 +271,7 @@ static void leading_fetch(struct sim *s)
 		n = leading_ahead(s, i * LEADING_AHEAD);
 		if (!n || !tally_is_due(&n->tally, 1, s->now + s->cost.message))
 			continue;
-		__builtin_prefetch(n->id);
+		fetch_ahead(n->id, 1);
 		sim_fetch(n, SIM_LINES_REPORT);
 		monitor_fetch(s->monitor, (size_t)(n - s->node), i == 1);
 	}

@@ -6,6 +6,7 @@
 
 #include "sim/sim.h"
 
+#include "base/fetch.h"
 #include "job/brain_filter.h"
 #include "job/dirs.h"
 #include "lead/gate.h"
@@ -411,7 +412,7 @@ static inline void sim_fetch(const struct sim_node *n, unsigned lines)
 {
 	for (size_t i = 0; i < 8; i++)
 		if (lines >> i & 1)
-			__builtin_prefetch((const char *)n + 64 * i, 1);
+			fetch_ahead((const char *)n + 64 * i, 1);
 }
 
 /* sim.c */
