@@ -295,8 +295,11 @@ static void settle_carry_out(struct queue *q, const struct queue_settlement *s, 
 	for (size_t i = 0; i < claims; i++) {
 		if (i + SETTLE_AHEAD < claims)
 			settle_fetch_claim(q, &claim[i + SETTLE_AHEAD]);
-		if (act(q, &claim[i]))
-			claim[done++] = claim[i];
+		if (!act(q, &claim[i]))
+			continue;
+		if (done < i)
+			claim[done] = claim[i];
+		done++;
 	}
 	struct settle_head head = {.number = q->settle_number,
 				   .iteration = q->iteration,

@@ -195,8 +195,9 @@ void leading_settled(struct sim *s)
 
 static void leading_answer(struct sim *s, const struct gate_effect *e)
 {
-	if (e->token > 0)
-		worker_answered(s, &s->node[(e->token - 1) % s->workers], e);
+	struct sim_node *n = sim_of_process(s, e->token);
+	if (n)
+		worker_answered(s, n, e);
 }
 
 /* A server does nothing else until it has forked; sums wait for the replica that saves. */
@@ -257,8 +258,7 @@ static void leading_carry_out(struct sim *s, const struct gate_effect *e)
 /* The node that is answered so many effects from now, or NULL. */
 static const struct sim_node *leading_ahead(const struct sim *s, size_t count)
 {
-	uint64_t token = gate_ahead(s->gate, count);
-	return token > 0 ? &s->node[(token - 1) % s->workers] : NULL;
+	return sim_of_process(s, gate_ahead(s->gate, count));
 }
 
 /* What is touched soon is fetched: a node, and where the monitor has that if a report will be due. */

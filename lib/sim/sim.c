@@ -145,8 +145,10 @@ static void sim_begin(struct sim *s)
 static void sim_fetch_ahead(struct sim *s)
 {
 	const struct event *e = events_ahead(&s->events, 16);
-	if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK)
-		sim_fetch(&s->node[e->node], e->kind == EVENT_PUSHED ? SIM_LINES_PUSH : SIM_LINES_NEXT);
+	if (e && e->kind == EVENT_PUSHED)
+		sim_fetch(&s->node[e->node], SIM_LINES_PUSH);
+	else if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK)
+		sim_fetch(&s->node[e->node], SIM_LINES_NEXT);
 	e = events_ahead(&s->events, 8);
 	if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK) {
 		const struct sim_node *n = &s->node[e->node];

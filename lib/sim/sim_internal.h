@@ -407,6 +407,19 @@ void control_happens(struct sim *s, uint32_t number);
 /* Carries out a decision: all, or nothing. */
 int control_carry(struct sim *s, const struct decision *d, struct error *err);
 
+/* By it the lead knows the process of a worker; it may answer one that is dead by then. */
+static inline uint64_t sim_process(const struct sim *s, const struct sim_node *n)
+{
+	return ((uint64_t)n->life << 32 | (uint64_t)(n - s->node)) + 1;
+}
+
+/* NULL: it is none. */
+static inline struct sim_node *sim_of_process(const struct sim *s, uint64_t process)
+{
+	uint32_t i = (uint32_t)(process - 1);
+	return i < s->workers ? &s->node[i] : NULL;
+}
+
 /* These of its lines will soon be touched. */
 static inline void sim_fetch(const struct sim_node *n, unsigned lines)
 {

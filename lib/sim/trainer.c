@@ -8,12 +8,11 @@
 
 #define ASK_AGAIN_SECONDS 1.0 /* who has nothing to do; as worker(1) */
 
-/* A process has a number of its own: the lead may answer one that is dead by then. */
 static struct gate_who worker_who(const struct sim *s, const struct sim_node *n)
 {
-	uint64_t number = (uint64_t)n->life * s->workers + (uint64_t)(n - s->node) + 1;
+	uint64_t process = sim_process(s, n);
 	return (struct gate_who){.worker = n->id, .seat = n->seat, .generation = n->generation, .incarnation = 1,
-				 .connection = number, .token = number};
+				 .connection = process, .token = process};
 }
 
 /* ---- rows ---- */
@@ -440,7 +439,7 @@ static uint64_t worker_number(const char *digits)
 /* The lead's answer is on its way; it is there after `message`. */
 void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e)
 {
-	if (e->token != worker_who(s, n).token || n->state == SIM_OFF)
+	if (e->token != sim_process(s, n) || n->state == SIM_OFF)
 		return;
 	if (!e->ok && n->state != SIM_LEAVING) {
 		worker_refused(s, n);
@@ -480,7 +479,7 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 void worker_dies(struct sim *s, struct sim_node *n)
 {
 	struct queue_change c = {0};
-	uint64_t connection = worker_who(s, n).connection;
+	uint64_t connection = sim_process(s, n);
 	n->life++;
 	n->state = SIM_OFF;
 	n->is_stopped = n->is_due = 0;
