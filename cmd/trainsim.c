@@ -20,10 +20,10 @@ static void on_signal(int signal)
 	interrupted = 1;
 }
 
-/* What was simulated so far is told. */
+/* What was simulated so far is told, also to a reader for which a line waits now. */
 static void trainsim_catch(void)
 {
-	struct sigaction a = {.sa_handler = on_signal};
+	struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 	sigaction(SIGINT, &a, NULL);
 	sigaction(SIGTERM, &a, NULL);
 }
@@ -96,5 +96,5 @@ int main(int argc, char **argv)
 	loop_begin(PROGRAM);
 	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
 	int status = simulate(&o, strict, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
-	return cmd_end(PROGRAM, status);
+	return status && ferror(stdout) ? status : cmd_end(PROGRAM, status); /* it is said already */
 }

@@ -358,22 +358,34 @@ brain() {
 		'event kind=kill id=ps0 at=1' 'scale at=1' 'scale workers=0 at=1' 'scale workers=5 at=1' 'scale workers=2 servers=2 at=1' 'transient p=2' 'persistent nodes=w9' 'replay file=nowhere' 'device' \
 		brain 'brain cores=8' 'brain cores=8 node-cores=0' 'brain cores=1 node-cores=1' 'brain cores=8 node-cores=1000000' \
 		'brain cores=8 node-cores=8 program=nothing' 'brain cores=8 node-cores=8 memory=-1' 'brain cores=8 node-cores=8 program=off' 'brain cores=8 node-cores=8 every=-1' \
-		"node id=w1 speed=$(printf '%05000d' 1)" 'node id=w1 speed'; do
+		"node id=w1 speed=$(printf '%05000d' 1)" 'node id=w1 speed' 'cost sampel=1' 'node id=w1 sped=1' 'link id=w1 rate=1 from=2' \
+		'event id=w1 kind=kill at=1 node=2' 'scale workers=2 at=1 in=3' 'brain cores=8 node-cores=8 memry=1' 'transient prob=1'; do
 		run -65 trainsim < <(four sync=bsp "$line")
 		echo "$line: $output"
 		[[ $output == *"stdin:3"* ]]
 	done
 	for line in workers=1000000000000000000 workers=0 workers=NaN workers=401 samples=1e18 batch=0 sync=ssp:x \
-		sync=some predict=soothsayer load=2 hung=soon hung=-1 hung=nap:3 restarts=-1 delay=3 delay=0 fabric=carrier scaling=some solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 backup=4 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
+		sync=some predict=soothsayer load=2 hung=soon hung=-1 hung=nap:3 restarts=-1 delay=3 delay=0 fabric=carrier scaling=some late=2 lamda=2 solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 backup=4 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
 		run -65 trainsim < <(four "$line" | sed "1s/ ${line%%=*}=[^ ]*\\(.*${line%%=*}\\)/\\1/")
 		echo "$line: $output"
 		[[ $output == *"stdin:1"* ]]
 	done
+	[ "$(trainsim 2>&1 < <(four sync=bsp 'cost sampel=1'))" = 'trainsim: stdin:3: cost has no key sampel=; the nearest is sample=' ]
 	run -65 trainsim < <(head -c 100000 /dev/urandom)
 	run -65 trainsim < <(printf 'job workers=4 samples=4')
 	run -65 trainsim --strict <<<'something else=1'
 	four sync=bsp >c
 	run -74 bash -c 'trainsim <c >/dev/full'
+	[ "${#lines[@]}" = 1 ]
+}
+
+@test "of two records of a node for one time the later one holds" {
+	local more=()
+	for i in {1..300}; do more+=("node id=w$((i % 3)) at=2 speed=$i" "link id=w$((i % 3)) at=3 rate=$i"); done
+	four 'sync=bsp bytes=1' "${more[@]}" >c
+	four 'sync=bsp bytes=1' 'node id=w0 at=2 speed=300' 'node id=w1 at=2 speed=298' 'node id=w2 at=2 speed=299' \
+		'link id=w0 at=3 rate=300' 'link id=w1 at=3 rate=298' 'link id=w2 at=3 rate=299' >once
+	[ "$(trainsim <c)" = "$(trainsim <once)" ]
 }
 
 # The log of a simulated job is copied, simulated again, and one thing changed: its answer is known.
@@ -656,6 +668,18 @@ series role=worker id=w999999 size=1 samples=200 batches=19 time-sum=2 last=1000
 		[ "$(plrec tsv iterations <last)" -gt 0 ]
 		rm log
 	done
+	# Its reader does not read for a while, so that it waits in the middle of a line.
+	mkfifo pipe
+	sleep 1000 <>pipe &
+	local holds=$!
+	start sim bash -c 'exec trainsim <c >pipe'
+	wait_for "grep -q trainsim /proc/$PID/comm && grep -q '^State:.S' /proc/$PID/status"
+	kill -INT "$PID"
+	tail -n 1 <pipe >last &
+	kill $holds
+	wait "$PID"
+	wait
+	[ "$(plrec tsv state <last)" = stopped ]
 }
 
 @test "a solution is asked every so many seconds, also where sums of times are rounded" {

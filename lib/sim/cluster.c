@@ -2,6 +2,7 @@
 #include "sim/sim_internal.h"
 
 #include "base/grow.h"
+#include "base/near.h"
 #include "base/number.h"
 #include "base/pool.h"
 #include "job/deadline.h"
@@ -315,6 +316,7 @@ static int cluster_add_node(struct sim *s, const struct record *r, struct error 
 		return -1;
 	if (GROW(s->drag, s->drag_room, s->drags + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
+	d.from.number = (uint32_t)s->drags;
 	s->drag[s->drags++] = d;
 	return 0;
 }
@@ -333,6 +335,7 @@ static int cluster_add_link(struct sim *s, const struct record *r, struct error 
 		return -1;
 	if (GROW(s->link, s->link_room, s->links + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
+	l.from.number = (uint32_t)s->links;
 	s->link[s->links++] = l;
 	return 0;
 }
@@ -396,37 +399,84 @@ static int cluster_add_pattern(struct sim *s, const struct record *r, struct err
 	return result;
 }
 
-static const struct {
+/* Keys that no table of fields has; a pattern refuses what it does not know itself. */
+static const char *const job_keys[] = {"sync", "solution", "predict", "hung", "fabric", "scaling", NULL},
+			 *const no_keys[] = {NULL}, *const brain_keys[] = {"program", NULL},
+			 *const node_keys[] = {"id", "host", "at", "delay", "speed", "launch", "saturation", "memory", "type",
+					       "cores", NULL},
+			 *const link_keys[] = {"id", "rate", "at", NULL},
+			 *const event_keys[] = {"id", "kind", "at", NULL},
+			 *const scale_keys[] = {"workers", "servers", "at", NULL};
+
+static const struct cluster_record {
 	const char *type;
 	int (*add)(struct sim *s, const struct record *r, struct error *err);
-} cluster_records[] = {{"job", cluster_add_job}, {"cost", cluster_add_cost},
-		       {"brain", cluster_add_brain}, {"node", cluster_add_node}, {"link", cluster_add_link},
-		       {"event", cluster_add_event}, {"scale", cluster_add_scale}, {"transient", cluster_add_pattern},
-		       {"persistent", cluster_add_pattern}, {"server", cluster_add_pattern},
-		       {"device", cluster_add_pattern}, {"replay", cluster_add_pattern},
+	const char *const *key; /* NULL: a pattern */
+	const struct field *field; /* more keys; NULL: none */
+} cluster_records[] = {{"job", cluster_add_job, job_keys, job_fields},
+		       {"cost", cluster_add_cost, no_keys, cost_fields},
+		       {"brain", cluster_add_brain, brain_keys, brain_fields},
+		       {"node", cluster_add_node, node_keys, NULL},
+		       {"link", cluster_add_link, link_keys, NULL},
+		       {"event", cluster_add_event, event_keys, NULL},
+		       {"scale", cluster_add_scale, scale_keys, NULL},
+		       {"transient", cluster_add_pattern, NULL, NULL},
+		       {"persistent", cluster_add_pattern, NULL, NULL},
+		       {"server", cluster_add_pattern, NULL, NULL},
+		       {"device", cluster_add_pattern, NULL, NULL},
+		       {"replay", cluster_add_pattern, NULL, NULL},
 		       {0}};
+
+static int cluster_is_key(const struct cluster_record *kind, const char *key, struct near *near)
+{
+	const struct solution_option *option;
+	for (size_t i = 0; kind->key[i]; i++)
+		near_look(near, key, kind->key[i]);
+	for (const struct field *f = kind->field; f && f->key; f++)
+		near_look(near, key, f->key);
+	for (size_t i = 0; kind->field == job_fields && (option = solution_option(i)); i++)
+		near_look(near, key, option->key);
+	return near->word && strcmp(near->word, key) == 0;
+}
+
+/* A mistyped cost would cost nothing. */
+static int cluster_check_keys(const struct cluster_record *kind, const struct record *r, struct error *err)
+{
+	for (size_t i = 0; kind->key && i < r->count; i++) {
+		const char *key = r->field[i].key;
+		struct near near = {0};
+		if (cluster_is_key(kind, key, &near))
+			continue;
+		return near_enough(&near, key)
+			       ? error_set(err, ERROR_DATA, NULL, "%s has no key %.40s=; the nearest is %s=", r->type, key, near.word)
+			       : error_set(err, ERROR_DATA, NULL, "%s has no key %.40s=", r->type, key);
+	}
+	return 0;
+}
 
 int sim_add(struct sim *s, const struct record *r, struct error *err)
 {
-	size_t i = 0;
-	while (cluster_records[i].type && !record_is(r, cluster_records[i].type))
-		i++;
-	if (!cluster_records[i].type)
+	const struct cluster_record *kind = cluster_records;
+	while (kind->type && !record_is(r, kind->type))
+		kind++;
+	if (!kind->type)
 		return 1;
-	if (s->nodes == 0 && cluster_records[i].add != cluster_add_job)
+	if (s->nodes == 0 && kind->add != cluster_add_job)
 		return error_set(err, ERROR_DATA, NULL, "%.40s: a job record must come first", r->type);
-	return cluster_records[i].add(s, r, err);
+	return cluster_check_keys(kind, r, err) == 0 ? kind->add(s, r, err) : -1;
 }
 
 /* ---- all is known ---- */
 
-/* Each of the records begins with it. */
+/* Each of the records begins with it. Of two for one time the later one holds, and is behind the other. */
 static int cluster_order(const void *a, const void *b)
 {
 	const struct sim_from *x = a, *y = b;
 	if (x->node != y->node)
 		return x->node < y->node ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
 }
 
 /* Each node gets its own records, in their order. */

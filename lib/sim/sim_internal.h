@@ -43,7 +43,7 @@
 /* From when on a record holds for a node, or, behind the nodes, for a host: until its next one. */
 struct sim_from {
 	double at;
-	uint32_t node;
+	uint32_t node, number; /* number: of the records of its kind, in the order in which they came */
 };
 
 struct sim_drag {
