@@ -35,6 +35,8 @@
  *       most=N        calls for each error, spread over all (0: all)
  *       pairs=N       afterwards so many runs in which two calls fail, by chance
  *       seed=N        of that
+ *       part=K parts=N  only every Nth fault, beginning with the Kth; the same of pairs
+ *       count=1       no fault: faults= says how many there are
  *       only=ERROR    [:N[:once|always[+ERROR:M]]]: of a pair, the Mth call behind the first one
  *       show=1        what was struck
  */
@@ -73,7 +75,7 @@
 static const char *name, *dir, *program, *speaks, *say_file, *state_request, *mask, *check, *preload, *only, *again_statuses, *last;
 static int first_status, show;
 static double deadline = 60.0;
-static long most, pairs;
+static long most, pairs, part, parts = 1;
 static char **command;
 
 /* ---- what can go wrong ---- */
@@ -1364,6 +1366,8 @@ int main(int argc, char **argv)
 	long nth = 0;
 	enum what chosen = NONE;
 	const char *mode = NULL;
+	int is_count = 0;
+	long seed = 1;
 	if (argc < 5)
 		return 64;
 	name = argv[1];
@@ -1386,7 +1390,13 @@ int main(int argc, char **argv)
 		if (strncmp(argv[i], "pairs=", 6) == 0)
 			pairs = atol(value);
 		if (strncmp(argv[i], "seed=", 5) == 0)
-			srandom((unsigned)atol(value));
+			seed = atol(value);
+		if (strncmp(argv[i], "part=", 5) == 0)
+			part = atol(value);
+		if (strncmp(argv[i], "parts=", 6) == 0)
+			parts = atol(value);
+		if (strncmp(argv[i], "count=", 6) == 0)
+			is_count = atoi(value);
 		if (strncmp(argv[i], "most=", 5) == 0)
 			most = atol(value);
 		if (strncmp(argv[i], "deadline=", 9) == 0)
@@ -1416,6 +1426,7 @@ int main(int argc, char **argv)
 	setenv("FAILING_ALLOCATIONS", shared, 1);
 	setenv("FAILING_PROGRAM", program, 1);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_IGN);
 	sigaction(SIGALRM, &(struct sigaction){.sa_handler = ignore}, NULL);
 
@@ -1426,6 +1437,10 @@ int main(int argc, char **argv)
 	tree_read(&prepared, "prepared", 0);
 	tree_read(&before, "prepared", 1);
 	first_run();
+	/* Once more: the first one also asks for the state after each request. */
+	renew();
+	talk = (struct talk){0};
+	run_command((struct fault){.what = COUNT}, say_file != NULL);
 	long possible[WHATS], all = run.seen[KILL_BEFORE];
 	memcpy(possible, run.seen, sizeof possible);
 	if (preload) {
@@ -1434,12 +1449,20 @@ int main(int argc, char **argv)
 		run_command((struct fault){.what = MALLOC}, say_file != NULL);
 		possible[MALLOC] = run.seen[MALLOC];
 	}
+	srandom((unsigned)(seed + part * 100));
+	pairs = is_count ? 0 : (pairs + parts - 1 - part) / parts;
 	for (int w = 0; w < WHATS && !pair.gap; w++) {
 		if (chosen != NONE && chosen != (enum what)w)
 			continue;
 		long step = most > 0 && possible[w] > most ? possible[w] / most : 1;
+		if (is_count) {
+			fault_count += (most > 0 && possible[w] > most ? most : possible[w]) * (whats[w].is_once ? 1 : 2);
+			continue;
+		}
 		/* A conversation may take some calls more than the first time. */
-		for (long n = nth ? nth : 1 + (step - 1) * w / WHATS; n <= possible[w] + (step == 1 ? 8 : 0) || nth; n += step) {
+		for (long n = nth ? nth : 1 + (step - 1) * w / WHATS, turn = w; n <= possible[w] + (step == 1 ? 8 : 0) || nth; n += step) {
+			if (turn++ % parts != part)
+				continue;
 			struct fault f = {.what = (enum what)w, .nth = n};
 			int was_there = 0;
 			if (!mode || strcmp(mode, ":once") == 0)
