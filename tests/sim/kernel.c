@@ -21,6 +21,7 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -117,6 +118,7 @@ enum wait { WAIT_NOT, WAIT_TIME, WAIT_POLL, WAIT_LOOP };
 
 struct process {
 	pid_t pid, parent; /* with whom it dies; 0: with nobody */
+	pid_t forker;      /* whose fork() it is; 0: it is none */
 	char name[32];
 	int (*main)(int, char **);
 	int argc;
@@ -149,6 +151,7 @@ struct event_base {
 
 static struct {
 	uint64_t seed, random, steps, calls; /* calls: in this step */
+	int tells; /* in a forked child: where it tells what it does */
 	int64_t now, boot_at, set;
 	FILE *trace;
 	int calm, full;
@@ -168,6 +171,11 @@ static struct {
 	size_t changes, change_room;
 	unsigned boot;
 } sim;
+
+pid_t __real_fork(void);
+pid_t __real_waitpid(pid_t pid, int *status, int flags);
+int __real_pipe2(int fd[2], int flags);
+int __real_close(int fd);
 
 /* ---- small things ---- */
 
@@ -254,6 +262,9 @@ _Noreturn void sim_fail(const char *fmt, ...)
 static void sim_end_files(struct process *p);
 static void sim_end(struct process *p, int status);
 static void socket_break(struct file *f);
+/* What a forked child does to the machine. */
+enum deed_kind { DEED_WRITE, DEED_SYNC, DEED_UNLINK, DEED_RMDIR, DEED_SEND, DEED_DIES_TOO, DEED_END };
+static int fork_tells(enum deed_kind kind, void *what, const void *data, size_t len, size_t at);
 
 static struct process *sim_find(pid_t pid)
 {
@@ -339,6 +350,8 @@ static void sim_switch_out(struct process *p)
 
 _Noreturn static void sim_leave(int status)
 {
+	if (fork_tells(DEED_END, NULL, NULL, 0, (size_t)status))
+		_Exit(0);
 	struct process *p = sim.running;
 	sim_end(p, status);
 	_longjmp(sim.scheduler, 1);
@@ -479,6 +492,38 @@ static void stream_end_read(struct stream *s)
 	s->edge++;
 }
 
+/* ---- fork ---- */
+
+struct deed {
+	enum deed_kind kind;
+	void *what;
+	size_t len, at;
+};
+
+ssize_t __real_write(int fd, const void *data, size_t len);
+ssize_t __real_read(int fd, void *data, size_t len);
+
+static void fork_pass(const void *data, size_t len)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = __real_write(sim.tells, (const char *)data + done, len - done);
+		if (n <= 0)
+			_Exit(1);
+		done += (size_t)n;
+	}
+}
+
+/* Whether this is a forked child; then it tells the run. */
+static int fork_tells(enum deed_kind kind, void *what, const void *data, size_t len, size_t at)
+{
+	const struct deed d = {kind, what, len, at};
+	if (!sim.tells)
+		return 0;
+	fork_pass(&d, sizeof d);
+	fork_pass(data, len);
+	return 1;
+}
+
 /* -1 with errno. */
 static ssize_t stream_write(struct stream *s, const struct iovec *piece, size_t count, struct file *passed)
 {
@@ -497,6 +542,8 @@ static ssize_t stream_write(struct stream *s, const struct iovec *piece, size_t 
 		return -1;
 	}
 	size_t n = len < free_bytes ? len : free_bytes;
+	if (count == 1 && fork_tells(DEED_SEND, s, piece->iov_base, n, 0))
+		return (ssize_t)n;
 	if (!sim.calm && n > 1 && sim_chance(sim.shorten))
 		n = 1 + sim_random(n);
 	s->data = sim_grow(s->data, &s->room, s->len + n, 1);
@@ -795,6 +842,8 @@ static void sim_wait(enum wait wait, int64_t until)
 /* A call of a process: takes time, and another one may go on before it. */
 static void sim_call(void)
 {
+	if (sim.tells)
+		return;
 	sim.now += 500 + (int64_t)sim_random(2000);
 	if (++sim.calls > CALLS_MAX)
 		sim_fail("it makes call after call, and waits for nothing");
@@ -888,8 +937,6 @@ uint64_t sim_run(uint64_t seed, FILE *trace, void (*outside)(void *arg), void *a
 
 /* ---- many runs ---- */
 
-pid_t __real_fork(void);
-pid_t __real_waitpid(pid_t pid, int *status, int flags);
 _Noreturn void __real_exit(int status);
 
 void *sim_shared(size_t bytes)
@@ -905,6 +952,7 @@ int sim_main(int argc, char **argv, void (*outside)(void *arg))
 		fprintf(stderr, "usage: %s [-t] SEED [SEEDS [STEPS]]\n", argv[0]);
 		return 64;
 	}
+	setenv("PACELINE_CONFINE", "off", 1); /* it would hold for all of them */
 	uint64_t seed = strtoull(argv[1 + is_traced], NULL, 10), steps = 0, run = 0;
 	uint64_t seeds = argc > 2 + is_traced ? strtoull(argv[2 + is_traced], NULL, 10) : 1;
 	uint64_t most = argc > 3 + is_traced ? strtoull(argv[3 + is_traced], NULL, 10) : UINT64_MAX;
@@ -1134,6 +1182,23 @@ static void inode_pend(struct inode *n, const void *data, size_t len, size_t at)
 	n->last = w;
 }
 
+/* -1 with errno. */
+static ssize_t inode_pwrite(struct inode *n, const void *data, size_t len, size_t at)
+{
+	if (sim.full && at + len > n->len) {
+		errno = ENOSPC;
+		return -1;
+	}
+	size_t whole = len;
+	if (!sim.calm && len > 1 && sim_chance(sim.shorten / 4))
+		len = 1 + sim_random(len);
+	fork_tells(DEED_WRITE, n, data, len, at);
+	inode_write(n, data, len, at);
+	inode_pend(n, data, len, at);
+	n->last->was_short = len < whole;
+	return (ssize_t)len;
+}
+
 static void inode_truncate(struct inode *n, size_t len)
 {
 	n->data = sim_grow(n->data, &n->room, len, 1);
@@ -1196,24 +1261,22 @@ static void inode_lose(struct inode *n)
 	free(stale);
 }
 
-static int sync_file(struct file *f)
+static void inode_sync(struct inode *n)
 {
-	if (f->kind != FILE_INODE)
-		return 0;
-	struct inode *n = f->inode;
+	if (fork_tells(DEED_SYNC, n, NULL, 0, 0))
+		return;
 	if (sim.running->ends_at_sync > 0 && --sim.running->ends_at_sync == 0)
 		sim_leave(128 + SIGKILL);
 	if (!sim.calm) /* a disk takes its time */
 		sim_wait(WAIT_TIME, sim.now + (int64_t)sim_random(sim_chance(0.02) ? 300000000 : 2000000));
 	inode_settle(n);
 	if (!S_ISDIR(n->mode))
-		return 0;
+		return;
 	size_t kept = 0;
 	for (size_t i = 0; i < sim.changes; i++)
 		if (sim.change[i].dir[sim.change[i].count - 1] != n)
 			sim.change[kept++] = sim.change[i];
 	sim.changes = kept;
-	return 0;
 }
 
 void sim_cut_power(void)
@@ -1336,20 +1399,9 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t len, off_t at)
 {
 	sim_call();
 	struct file *f = file_of(fd);
-	if (!f || f->kind != FILE_INODE)
-		return -1;
-	if (sim.full && (size_t)at + len > f->inode->len) {
-		errno = ENOSPC;
-		return -1;
-	}
-	size_t whole = len;
-	if (!sim.calm && len > 1 && sim_chance(sim.shorten / 4))
-		len = 1 + sim_random(len);
-	inode_write(f->inode, data, len, (size_t)at);
-	inode_pend(f->inode, data, len, (size_t)at);
-	f->inode->last->was_short = len < whole;
-	sim_trace("pwrite %d: %zu bytes at %lld", fd, len, (long long)at);
-	return (ssize_t)len;
+	ssize_t n = f && f->kind == FILE_INODE ? inode_pwrite(f->inode, data, len, (size_t)at) : -1;
+	sim_trace("pwrite %d: %zd bytes at %lld", fd, n, (long long)at);
+	return n;
 }
 
 ssize_t __wrap_pread(int fd, void *data, size_t len, off_t at);
@@ -1452,7 +1504,9 @@ int __wrap_fdatasync(int fd)
 	sim_call();
 	struct file *f = file_of(fd);
 	sim_trace("sync %d", fd);
-	return f ? sync_file(f) : -1;
+	if (f && f->kind == FILE_INODE)
+		inode_sync(f->inode);
+	return f ? 0 : -1;
 }
 
 int __wrap_fsync(int fd);
@@ -1592,6 +1646,7 @@ int __wrap_rename(const char *from, const char *to)
 
 static int remove_name(struct inode *dir, const char *name, int is_dir)
 {
+	fork_tells(is_dir ? DEED_RMDIR : DEED_UNLINK, dir, name, strlen(name) + 1, 0);
 	struct entry *e = dir_find(dir, name);
 	if (!e || is_dir != S_ISDIR(e->inode->mode) || (is_dir && e->inode->entries > 0)) {
 		errno = !e ? ENOENT : !is_dir ? EISDIR : S_ISDIR(e->inode->mode) ? ENOTEMPTY : ENOTDIR;
@@ -1753,6 +1808,29 @@ int __wrap_fcntl(int fd, int command, ...)
 		errno = EINVAL;
 		return -1;
 	}
+}
+
+int __wrap_dup2(int fd, int as);
+int __wrap_dup2(int fd, int as)
+{
+	struct file *f = file_of(fd);
+	if (!f || fd == as)
+		return f ? as : -1;
+	f->uses++;
+	if (sim.running->file[as])
+		file_drop(sim.running->file[as]);
+	sim.running->file[as] = f;
+	return as;
+}
+
+int __wrap_close_range(unsigned first, unsigned last, int flags);
+int __wrap_close_range(unsigned first, unsigned last, int flags)
+{
+	(void)flags;
+	for (unsigned i = first; i < FILES_MAX && i <= last; i++)
+		if (sim.running->file[i])
+			__wrap_close((int)i);
+	return 0;
 }
 
 int __wrap_pipe2(int fd[2], int flags);
@@ -2117,11 +2195,114 @@ int __wrap_sysinfo(struct sysinfo *info)
 	return 0;
 }
 
+static int fork_hears(int fd, void *to, size_t len)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = __real_read(fd, (char *)to + done, len - done);
+		if (n <= 0)
+			return 0;
+		done += (size_t)n;
+	}
+	return 1;
+}
+
+/* One deed after the other, as a process of the run. */
+static void fork_main(void *arg)
+{
+	for (char *at = arg;;) {
+		struct deed d;
+		memcpy(&d, at, sizeof d);
+		at += sizeof d;
+		sim_call();
+		struct stream *s = d.what;
+		struct inode *n = d.what;
+		for (size_t done = 0; (d.kind == DEED_WRITE || d.kind == DEED_SEND) && done < d.len;) {
+			struct iovec piece = {at + done, d.len - done};
+			ssize_t m = d.kind == DEED_SEND ? stream_write(s, &piece, 1, NULL)
+							: inode_pwrite(n, at + done, d.len - done, d.at + done);
+			if (m < 0 && errno != EAGAIN)
+				sim_leave(1);
+			if (m < 0)
+				sim_wait(WAIT_TIME, sim.now + 1000000);
+			else
+				done += (size_t)m;
+		}
+		if (d.kind == DEED_SYNC)
+			inode_sync(n);
+		if (d.kind == DEED_UNLINK || d.kind == DEED_RMDIR)
+			remove_name(n, at, d.kind == DEED_RMDIR);
+		if (d.kind == DEED_DIES_TOO)
+			sim_dies_with(sim.running->pid, sim.running->forker);
+		if (d.kind == DEED_END)
+			sim_leave((int)d.at);
+		at += d.len;
+	}
+}
+
+/* The child runs at once, to its end, as a real child of this process: so it has all memory as it was. What it does to
+ * the machine is then done by a process of the run, which takes its time, finds the disk full, can be killed. It has
+ * none of its parent's files but what it writes to. */
 pid_t __wrap_fork(void);
 pid_t __wrap_fork(void)
 {
-	errno = EAGAIN;
-	return -1;
+	int fd[2];
+	struct process *parent = sim.running, *p = sim_make(parent->name, NULL);
+	fflush(sim.trace ? sim.trace : stdout);
+	if (__real_pipe2(fd, O_CLOEXEC) != 0)
+		sim_fail("no pipe for a forked child");
+	pid_t child = __real_fork();
+	if (child < 0)
+		sim_fail("no process for a forked child");
+	for (int i = 0; i < FILES_MAX; i++) {
+		struct file *f = parent->file[i];
+		if (f && (child == 0 || (f->kind == FILE_STREAM && f->out))) {
+			p->file[i] = f;
+			f->uses++;
+		}
+	}
+	if (child == 0) {
+		sim.tells = fd[1];
+		sim.running = p;
+		sim.calm = 1;
+		sim.trace = NULL;
+		return 0;
+	}
+	char *deeds = NULL;
+	size_t room = 0, len = 0;
+	struct deed d = {.kind = DEED_SYNC};
+	__real_close(fd[1]);
+	while (fork_hears(fd[0], &d, sizeof d)) {
+		deeds = sim_grow(deeds, &room, len + sizeof d + d.len, 1);
+		memcpy(deeds + len, &d, sizeof d);
+		if (!fork_hears(fd[0], deeds + len + sizeof d, d.len))
+			break;
+		len += sizeof d + d.len;
+	}
+	__real_close(fd[0]);
+	__real_waitpid(child, NULL, 0);
+	if (d.kind != DEED_END)
+		sim_fail("a forked child crashes");
+	p->forker = parent->pid;
+	p->thread = fork_main;
+	p->arg = deeds;
+	sim_trace("forks %d", p->pid);
+	return p->pid;
+}
+
+int __wrap_prctl(int option, unsigned long value);
+int __wrap_prctl(int option, unsigned long value)
+{
+	if (option == PR_SET_PDEATHSIG && value == SIGKILL)
+		fork_tells(DEED_DIES_TOO, NULL, NULL, 0, 0);
+	return 0;
+}
+
+pid_t sim_forked(pid_t parent)
+{
+	for (size_t i = sim.lives; i-- > 0;)
+		if (sim.living[i]->forker == parent)
+			return sim.living[i]->pid;
+	return 0;
 }
 
 _Noreturn void __wrap_exit(int status);
@@ -2158,7 +2339,8 @@ pid_t __wrap_waitpid(pid_t pid, int *status, int flags)
 	const struct process *p = sim_find(pid);
 	if (!p || p->alive)
 		return p ? 0 : -1;
-	*status = p->status < 128 ? p->status << 8 : p->status - 128;
+	if (status)
+		*status = p->status < 128 ? p->status << 8 : p->status - 128;
 	return pid;
 }
 

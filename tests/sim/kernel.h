@@ -3,7 +3,8 @@
  * be. The programs and rooms of the kit run on it unchanged: the linker gives them the functions of kernel.c for
  * those of the C library (--wrap), and for libevent's.
  *
- * A process is a coroutine. It runs until it waits, or until the seed says that another one goes on in the middle of a
+ * A process is a coroutine. What it forks computes at once, in a real child, and a process of the run then does what that did to
+ * the machine. A process runs until it waits, or until the seed says that another one goes on in the middle of a
  * call. Time passes only by calls, and jumps to the next deadline when all wait. Reads and writes come short, bytes
  * arrive late, what is not on disk is lost when the power fails, wholly or in part, all by one seed: the same seed
  * gives the same run.
@@ -36,6 +37,7 @@ void sim_dies_with(pid_t pid, pid_t parent);
 void sim_give_file(pid_t pid, int fd, int as);
 int sim_pid_file(pid_t pid); /* a descriptor that is readable when it has ended */
 int sim_is_alive(pid_t pid);
+pid_t sim_forked(pid_t parent); /* a process that it has forked, and that lives; 0: there is none */
 int sim_status(pid_t pid); /* its exit status, or 128 + the signal that ended it */
 void sim_signal(pid_t pid, int number);
 void sim_end_at_sync(pid_t pid, unsigned which); /* SIGKILL when it begins its which-th from now on, counted from 1 */

@@ -1,7 +1,7 @@
 /*
  * shards: shardd(8) as it is, and workers that take its shards, on the simulated machine (kernel.h). Workers die, come
- * back, come twice, stand still and go on when they were given up, lose connections; shardd is killed, stopped, and the
- * power fails; the disk is full for a while. Which of this happens in a run, and how often, its seed says.
+ * back, come twice, stand still and go on when they were given up, lose connections; shardd is killed, stopped, also the
+ * child that writes its journal anew, and the power fails; the disk is full for a while. Which of this happens in a run, and how often, its seed says.
  *
  * Never: a row that was acknowledged is handed out again, or a row is in two hands; a generation that has ended changes
  * anything; all wait and nobody has a deadline. In the end each row is in the model once for each epoch, and what the
@@ -57,7 +57,7 @@ static struct facts *facts;
 
 enum fault {
 	FAULT_KILL_WORKER, FAULT_STOP_WORKER, FAULT_TWIN, FAULT_FAIL, FAULT_KILL_SHARDD, FAULT_KILL_SYNCING, FAULT_END_SHARDD,
-	FAULT_STOP_SHARDD, FAULT_POWER, FAULT_CONNECTIONS, FAULT_DISK, FAULTS
+	FAULT_STOP_SHARDD, FAULT_COMPACTION, FAULT_POWER, FAULT_CONNECTIONS, FAULT_DISK, FAULTS
 };
 
 /* ---- a worker ---- */
@@ -538,6 +538,14 @@ static void harm(enum fault fault)
 		break;
 	case FAULT_STOP_SHARDD:
 		sim_stop(facts->shardd, (double)sim_random(8000) / 1000);
+		break;
+	case FAULT_COMPACTION:
+		for (i = 0; i < 100 && !sim_forked(facts->shardd); i++)
+			clock_sleep(0.001);
+		if (sim_chance(0.5))
+			sim_signal(sim_forked(facts->shardd), SIGKILL);
+		else
+			sim_stop(sim_forked(facts->shardd), (double)sim_random(8000) / 1000);
 		break;
 	case FAULT_POWER:
 		sim_cut_power();
