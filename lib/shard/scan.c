@@ -14,8 +14,13 @@ static size_t scan_find(const char *data, size_t from, size_t size, char c)
 	return p ? (size_t)(p - data) : size;
 }
 
+/* Megabytes of zeros end a journal: most of them are passed over at once. */
+static const char scan_zeros[4096];
+
 static size_t zeros_end(const char *data, size_t from, size_t size)
 {
+	while (size - from >= sizeof scan_zeros && memcmp(data + from, scan_zeros, sizeof scan_zeros) == 0)
+		from += sizeof scan_zeros;
 	while (from < size && data[from] == '\0')
 		from++;
 	return from;
@@ -76,6 +81,9 @@ static enum tail judge_tail(const char *data, size_t at, size_t size, uint32_t c
 
 static size_t last_used(const char *data, size_t from, size_t size)
 {
+	while (size - from >= sizeof scan_zeros &&
+	       memcmp(data + size - sizeof scan_zeros, scan_zeros, sizeof scan_zeros) == 0)
+		size -= sizeof scan_zeros;
 	while (size > from && data[size - 1] == '\0')
 		size--;
 	return size;

@@ -320,7 +320,8 @@ static void fuzz_nothing(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what, (void)arg;
 }
 
-static void fuzz_kept(const uint8_t *data, size_t size)
+/* Of a job with two servers and three workers, of which nothing runs. */
+static struct supervisor *fuzz_supervisor(void)
 {
 	static struct job job;
 	if (!job.batch_scaling)
@@ -329,8 +330,6 @@ static void fuzz_kept(const uint8_t *data, size_t size)
 				  job_set(&job, "SERVERS", "2", "fuzz", &why) == 0,
 			  "job");
 	struct supervisor *s = calloc(1, sizeof *s);
-	char path[128];
-	fuzz_file(path, DIRS_KEPT, data, size);
 	s->job = &job;
 	s->log.file.fd = -1;
 	s->base = event_base_new();
@@ -339,10 +338,11 @@ static void fuzz_kept(const uint8_t *data, size_t size)
 	s->scale.now = s->scale.from = (struct sup_sizes){job.workers, job.servers};
 	snprintf(s->dirs.state, sizeof s->dirs.state, "%s", fuzz_dir());
 	fuzz_must(sup_hosts_init(s, &why) == 0 && sup_roster_fill(s, &why) == 0, "sup_roster_fill");
-	if (sup_kept_read(s, KEPT_TIME, KEPT_IN_FORCE, &why) == 0)
-		free(sup_in_force_lines(s));
-	sup_kept_free(s);
-	sup_in_force_free(s);
+	return s;
+}
+
+static void fuzz_supervisor_end(struct supervisor *s)
+{
 	sup_log_close(s);
 	sup_roster_free(s);
 	sup_hosts_free(s);
@@ -350,6 +350,43 @@ static void fuzz_kept(const uint8_t *data, size_t size)
 	event_free(s->phases.retry);
 	event_base_free(s->base);
 	free(s);
+}
+
+static void fuzz_kept(const uint8_t *data, size_t size)
+{
+	struct supervisor *s = fuzz_supervisor();
+	char path[128];
+	fuzz_file(path, DIRS_KEPT, data, size);
+	if (sup_kept_read(s, KEPT_TIME, KEPT_IN_FORCE, &why) == 0)
+		free(sup_in_force_lines(s));
+	sup_kept_free(s);
+	sup_in_force_free(s);
+	fuzz_supervisor_end(s);
+}
+
+/* What is asked of a running job. Its phases do not go on, so that nothing is started or killed. */
+static void fuzz_trainctl(const uint8_t *data, size_t size)
+{
+	static const char *const others[] = {"kill", "kill-restart", NULL};
+	static struct verb verbs[64];
+	char path[128];
+	struct server *server;
+	if (size < 1)
+		return;
+	struct supervisor *s = fuzz_supervisor();
+	s->phases.now = data[0] & 1 ? PHASE_RUNNING : PHASE_SERVICES;
+	fuzz_path(path, "trainctl.sock");
+	fuzz_must(sup_verb_count <= sizeof verbs / sizeof *verbs, "too many verbs");
+	memcpy(verbs, sup_verbs, sup_verb_count * sizeof *verbs);
+	fuzz_tame(verbs, sup_verb_count, others);
+	const struct server_options options = {
+		.path = path, .role = "trainctl", .verbs = verbs, .verb_count = sup_verb_count, .owner = s};
+	fuzz_must(server_new(&server, &options, &why) == 0 && server_listen(server, &why) == 0, "server_new");
+	fuzz_talk(server, path, data + 1, size - 1);
+	sup_answer_all(s);
+	sup_scale_over(s);
+	server_free(server);
+	fuzz_supervisor_end(s);
 }
 
 static void fuzz_tell(const char *line, void *arg)
@@ -1010,11 +1047,12 @@ static void fuzz_cluster(const uint8_t *data, size_t size)
 	struct record_walk walk = fuzz_walk(data, size);
 	int bad = 0;
 	while (!bad && fuzz_next(&walk)) {
-		uint64_t nodes = 0, epochs = 0;
+		uint64_t nodes = 0, epochs = 0, samples = 0;
 		/* What is meant to be large costs time as it should. */
 		record_u64_opt(&record, "workers", 0, UINT64_MAX, &nodes, NULL);
 		record_u64_opt(&record, "epochs", 0, UINT64_MAX, &epochs, NULL);
-		bad = nodes > 64 || epochs > 64 || sim_add(s, &record, &why) != 0;
+		record_u64_opt(&record, "samples", 0, UINT64_MAX, &samples, NULL);
+		bad = nodes > 64 || epochs > 64 || samples > 10000 || sim_add(s, &record, &why) != 0;
 	}
 	if (!bad)
 		sim_run(s, &result, &why);
@@ -1217,6 +1255,11 @@ const struct fuzz_target fuzz_targets[] = {
 	{"lead", fuzz_lead, "lead/lead_requests.c lead/gate_members.c", 1, 0},
 	{"ps", fuzz_ps, "ps/pull.c ps/push.c ps/stage.c ps/obey.c", 1, 0},
 	{"ps-lead", fuzz_ps_lead, "lead/lead_requests.c lead/gate_pushes.c lead/gate_units.c", 1, 0},
+	{"replica", fuzz_replica, "ps/round.c ps/early.c ps/room.c ps/state.c", 1, 0},
+	{"trainctl", fuzz_trainctl, "run/verbs.c run/scale_wish.c run/scale_hosts.c", 1, 0},
+	{"shards", fuzz_shards, "work/shards.c work/generation.c wire/call.c", 1, 0},
+	{"servers", fuzz_servers, "work/servers.c work/part_client.c work/part_clients.c work/lead_client.c work/actions.c", 1, 0},
+	{"replicas", fuzz_replicas, "work/replica.c work/conversation.c", 1, 0},
 	{NULL, NULL, NULL, 0, 0},
 };
 

@@ -1,5 +1,6 @@
 /*
- * targets: every parser of the kit, and what clients say to its daemons (daemons.c), as functions of bytes, for fuzzers and for whoever replays what they found.
+ * targets: every parser of the kit, what clients say to its daemons (daemons.c), and what these answer
+ * (clients.c), as functions of bytes, for fuzzers and for whoever replays what they found.
  * One row of fuzz_targets[] each. A target says nothing about what it is given: it may refuse it, but it may not crash,
  * hang, take memory without bound, or read what it has written in another way than it meant it (fuzz_must).
  *
@@ -34,12 +35,24 @@ const char *fuzz_dir(void);                  /* in memory, and gone at the end *
 const char *fuzz_path(char out[128], const char *name);
 
 /* daemons.c */
+struct server;
+struct verb;
+/* Clients say this to a server, until all is said. */
+void fuzz_talk(struct server *s, const char *path, const uint8_t *data, size_t size);
+/* These verbs are refused: those for a process of its own, or with files that they are told of. */
+void fuzz_tame(struct verb *verb, size_t count, const char *const *names);
 void fuzz_shardd(const uint8_t *data, size_t size);
 void fuzz_lead(const uint8_t *data, size_t size);
 void fuzz_ps(const uint8_t *data, size_t size);
 void fuzz_ps_lead(const uint8_t *data, size_t size);
+void fuzz_replica(const uint8_t *data, size_t size);
 void fuzz_monitor(const uint8_t *data, size_t size);
 void fuzz_http(const uint8_t *data, size_t size);
 void fuzz_relay(const uint8_t *data, size_t size);
+
+/* clients.c */
+void fuzz_shards(const uint8_t *data, size_t size);
+void fuzz_servers(const uint8_t *data, size_t size);
+void fuzz_replicas(const uint8_t *data, size_t size);
 
 #endif
