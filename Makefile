@@ -171,7 +171,7 @@ clang-asan:
 
 # Parsers under a fuzzer: tests/fuzz, tests/fault/fuzz. All checksums fit, where a target says so.
 FUZZ_TARGETS = $(BUILD)/tests/fuzz/targets.o $(BUILD)/tests/fuzz/daemons.o $(BUILD)/tests/fuzz/clients.o
-WRAP = -Wl,--wrap=XXH3_64bits,--wrap=XXH3_64bits_withSeed,--wrap=XXH3_64bits_digest,--wrap=fstatvfs,--wrap=connect,--wrap=fork_start
+WRAP = -Wl,--wrap=XXH3_64bits,--wrap=XXH3_64bits_withSeed,--wrap=XXH3_64bits_digest,--wrap=fstatvfs,--wrap=connect,--wrap=fork_start,--wrap=clock_sleep
 # FAST: without sanitizers, and comparisons are not told to the fuzzer. Inputs that the other build finds are its corpus, too.
 FUZZ_AS = $(if $(COVER),-cover,$(if $(FAST),-fast))
 FUZZ_SANITIZE = $(if $(FAST),-fsanitize-coverage=inline-8bit-counters$(,)pc-table,-fsanitize=fuzzer-no-link \

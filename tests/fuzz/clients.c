@@ -84,6 +84,13 @@ int __wrap_connect(int fd, const struct sockaddr *to, socklen_t len)
 	return 0;
 }
 
+/* Nobody is waited for: what is answered is here. Linked with --wrap. */
+void __wrap_clock_sleep(double seconds);
+void __wrap_clock_sleep(double seconds)
+{
+	(void)seconds;
+}
+
 static void daemons_begin(const uint8_t *data, size_t size)
 {
 	daemons.is_here = 1;
@@ -151,6 +158,12 @@ static void client_take_action(const struct record *r, void *owner)
 	actions_take(&client_actions, r);
 }
 
+static void client_take_line(const char *line, size_t len, void *owner)
+{
+	(void)owner;
+	fuzz_must(len > 0 && line[len - 1] == '\n', "no whole line");
+}
+
 static void client_batch(struct batch *b, const struct exchange *x, uint64_t row)
 {
 	static float label[3] = {0, 1, 1}, weight[3] = {1, 1, 1};
@@ -165,41 +178,59 @@ static void client_batch(struct batch *b, const struct exchange *x, uint64_t row
 	fuzz_must(batch_finish(b, x->kind->map(x), KEYS, &why) == 0, "batch");
 }
 
+/* A batch, as the trainer makes it. next: what it asks for early. */
+static int client_round(struct exchange *x, uint64_t sequence, uint64_t *iteration, const struct batch *b, struct batch *next)
+{
+	const struct exchange_kind *kind = x->kind;
+	struct exchange_push push = {.sequence = sequence, .size = 3, .loss = 2, .time = 0.1};
+	struct exchange_values values;
+	int result = kind->pull(x, *iteration, b, &values, &why);
+	if (result != WORK_OK)
+		return result;
+	float sum = 0;
+	for (size_t k = 0; k < DENSE; k++)
+		sum += values.dense[k], values.dense_gradient[k] = 1;
+	for (size_t k = 0; k < b->unique * WIDTH; k++)
+		sum += values.rows[k], values.row_gradient[k] = 1;
+	push.loss = isfinite(sum) ? 2 : 3;
+	if (kind->final)
+		kind->final(x, sequence, *iteration, 0, DENSE);
+	if (x->is_watched && sequence % 4)
+		result = kind->heed(x, 0, &why);
+	if (result == WORK_OK && x->is_watched)
+		result = kind->computed(x, iteration, &why);
+	push.iteration = *iteration;
+	client_batch(next, x, sequence * 10);
+	if (result == WORK_OK && !x->late)
+		result = kind->push(x, &push, b, next, &why);
+	/* With a delay the next batch may begin without the answer. */
+	if (result == WORK_OK && !x->late && !(x->is_watched && sequence % 2))
+		result = kind->wait(x, iteration, &why);
+	actions_obey(&client_actions, *iteration);
+	return result;
+}
+
 /* What a trainer does, as long as it is answered. */
 static void client_train(struct exchange *x)
 {
 	const struct exchange_kind *kind = x->kind;
 	const struct exchange_member member = {.size = 3};
-	struct batch b = {0}, next = {0};
+	struct batch b[2] = {{0}};
 	uint64_t sequence = 0;
 	actions_start(&client_actions, "w0", 3);
+	client_actions.log = client_take_line;
 	for (int life = 0; life < 6 && !daemons.stop; life++) {
 		uint64_t low, high, iteration = 0;
-		struct exchange_values values;
 		if (kind->connect(x, &low, &high, &why) != WORK_OK)
 			break;
 		fuzz_must(low <= high && kind->connected(x), "connected to nobody");
 		kind->identify(x, 1, high);
 		int result = kind->join(x, &member, &iteration, &why);
 		for (int i = 0; i < 8 && result == WORK_OK; i++) {
-			struct exchange_push push = {.sequence = ++sequence, .iteration = iteration, .size = 3, .loss = 2, .time = 0.1};
-			client_batch(&b, x, (uint64_t)i * 10);
-			result = kind->pull(x, iteration, &b, &values, &why);
-			if (result != WORK_OK)
-				break;
-			float sum = 0;
-			for (size_t k = 0; k < DENSE; k++)
-				sum += values.dense[k], values.dense_gradient[k] = 1;
-			for (size_t k = 0; k < b.unique * WIDTH; k++)
-				sum += values.rows[k], values.row_gradient[k] = 1;
-			push.loss = isfinite(sum) ? 2 : 3;
-			if (kind->final)
-				kind->final(x, sequence, iteration, 0, DENSE);
-			client_batch(&next, x, (uint64_t)i * 10 + 10);
-			result = kind->push(x, &push, &b, &next, &why);
-			if (result == WORK_OK)
-				result = kind->wait(x, &iteration, &why);
-			actions_obey(&client_actions, iteration);
+			if (i == 0)
+				client_batch(&b[sequence & 1], x, 0);
+			result = client_round(x, sequence + 1, &iteration, &b[sequence & 1], &b[~sequence & 1]);
+			sequence++;
 		}
 		if (result == WORK_OK)
 			result = kind->leave(x, 0, &why);
@@ -207,8 +238,8 @@ static void client_train(struct exchange *x)
 			kind->end(x, &why);
 		kind->disconnect(x);
 	}
-	batch_free(&b);
-	batch_free(&next);
+	batch_free(&b[0]);
+	batch_free(&b[1]);
 	kind->free(x);
 }
 

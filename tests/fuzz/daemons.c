@@ -55,14 +55,15 @@ static int talk_connect(const char *path)
 	return -1;
 }
 
-/* Memory of its own goes with what a client says that shares some. */
+/* Memory of its own goes with what a client says that shares some; that of a state does not change any more. */
 static void talk_say(int fd, const uint8_t *data, size_t size)
 {
 	struct iovec piece = {(uint8_t *)(uintptr_t)data, size};
-	int memory = -1;
-	if (size > 4 && memcmp(data, "map ", 4) == 0) {
+	int memory = -1, is_state = size > 6 && memcmp(data, "state ", 6) == 0;
+	if (is_state || (size > 4 && memcmp(data, "map ", 4) == 0)) {
+		int seals = F_SEAL_SHRINK | (is_state ? F_SEAL_GROW | F_SEAL_WRITE : 0);
 		memory = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		fuzz_must(ftruncate(memory, MAPPED) == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) == 0, "memfd");
+		fuzz_must(ftruncate(memory, MAPPED) == 0 && fcntl(memory, F_ADD_SEALS, seals) == 0, "memfd");
 	}
 	/* It may have gone. */
 	(void)transport_write(fd, &piece, 1, memory);
