@@ -152,8 +152,8 @@ struct gate_who {
 
 /* A worker that has said anything has a number for good, from 1 on; 0: it has not. */
 size_t gate_seat(const struct gate *g, const char *worker);
-/* It will soon say something: its memory is fetched meanwhile. 0 is fine. */
-void gate_fetch(const struct gate *g, size_t seat);
+/* It will soon say something: where its memory is, is fetched meanwhile; is_near: its memory, shortly before. 0 is fine. */
+void gate_fetch(const struct gate *g, size_t seat, int is_near);
 
 struct gate_range {
 	uint64_t id, begin, length;

@@ -96,11 +96,14 @@ struct worker *worker_of(const struct gate *g, const struct gate_who *who)
 								 : worker_find(g, who->worker);
 }
 
-void gate_fetch(const struct gate *g, size_t seat)
+void gate_fetch(const struct gate *g, size_t seat, int is_near)
 {
 	if (!seat || seat > HASH_COUNT(g->workers))
 		return;
-	fetch_ahead(g->seat[seat - 1], offsetof(struct worker, newest));
+	if (is_near)
+		fetch_ahead(g->seat[seat - 1], offsetof(struct worker, newest));
+	else
+		fetch_ahead(&g->seat[seat - 1], 1);
 }
 
 size_t gate_seat(const struct gate *g, const char *worker)

@@ -200,11 +200,11 @@ size_t queue_seat(const struct queue *q, const char *worker)
 	return w ? w->seat : 0;
 }
 
-void queue_fetch(const struct queue *q, size_t seat)
+void queue_fetch(const struct queue *q, size_t seat, int is_near)
 {
 	if (seat == 0 || seat > q->worker_count)
 		return;
-	fetch_ahead(q->seat[seat - 1], 1);
+	fetch_ahead(is_near ? (const void *)q->seat[seat - 1] : &q->seat[seat - 1], 1);
 }
 
 struct worker *queue_worker_make(struct queue *q, const char *id)

@@ -100,13 +100,14 @@ static int is_in_frame(const struct piece *p, const struct queue_range *range)
 	       range->begin - p->begin <= p->length - range->length;
 }
 
-/* Of ranges and claims to come, what will be looked at is fetched meanwhile: the worker (queue_fetch()), then the oldest
+/* Of ranges and claims to come, what will be looked at is fetched meanwhile: the worker (queue_fetch(), twice), then the oldest
  * piece in its hand, then the one behind it, if it is meant. */
 #define SETTLE_AHEAD 8
 static void settle_fetch(const struct queue *q, const struct queue_range *ranges, size_t i, size_t count)
 {
-	if (i + 3 * SETTLE_AHEAD < count)
-		queue_fetch(q, ranges[i + 3 * SETTLE_AHEAD].seat);
+	for (size_t n = 4; n > 2; n--)
+		if (i + n * SETTLE_AHEAD < count)
+			queue_fetch(q, ranges[i + n * SETTLE_AHEAD].seat, n == 3);
 	for (size_t n = 2; n > 0; n--) {
 		const struct queue_range *range = &ranges[i + n * SETTLE_AHEAD];
 		if (i + n * SETTLE_AHEAD >= count || range->seat == 0 || range->seat > q->worker_count)

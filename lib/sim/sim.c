@@ -142,20 +142,23 @@ static void sim_begin(struct sim *s)
 
 /* With a hundred thousand nodes most of the time is spent waiting for memory. So what events to come
  * will touch is fetched while others are handled: first the node, then what it points to. */
+#define SIM_AHEAD 8
 static void sim_fetch_ahead(struct sim *s)
 {
-	const struct event *e = events_ahead(&s->events, 16);
+	const struct event *e = events_ahead(&s->events, 3 * SIM_AHEAD);
 	if (e && e->kind == EVENT_PUSHED)
 		sim_fetch(&s->node[e->node], SIM_LINES_PUSH);
 	else if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK)
 		sim_fetch(&s->node[e->node], SIM_LINES_NEXT);
-	e = events_ahead(&s->events, 8);
-	if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK) {
+	for (size_t i = 2; i > 0; i--) {
+		e = events_ahead(&s->events, i * SIM_AHEAD);
+		if (!e || e->kind < EVENT_START || e->kind > EVENT_ASK)
+			continue;
 		const struct sim_node *n = &s->node[e->node];
 		if (e->kind == EVENT_PUSHED)
-			gate_fetch(s->gate, n->seat);
+			gate_fetch(s->gate, n->seat, i == 1);
 		else if (e->kind == EVENT_NEXT && n->rows_held * 2 <= n->actions.size * s->job.ahead)
-			queue_fetch(s->queue, n->row_seat);
+			queue_fetch(s->queue, n->row_seat, i == 1);
 	}
 }
 
