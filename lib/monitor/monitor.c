@@ -170,13 +170,17 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 	return n;
 }
 
-void monitor_fetch(const struct monitor *m, size_t place, int is_near)
+void monitor_fetch(const struct monitor *m, size_t place, int steps)
 {
-	const struct node *n = place < m->node_count ? m->node[place] : NULL;
-	if (n && !is_near)
-		fetch_ahead(n, offsetof(struct node, device));
-	if (n && is_near)
-		window_fetch(&n->window);
+	if (place >= m->node_count)
+		return;
+	const struct node *const *n = (const struct node *const *)&m->node[place];
+	if (steps == 2)
+		fetch_ahead(n, 1);
+	else if (steps == 1)
+		fetch_ahead(*n, offsetof(struct node, device));
+	else
+		window_fetch(&(*n)->window);
 }
 
 static int parse_report(struct report *p, const struct record *r, struct error *err)

@@ -70,8 +70,8 @@ int monitor_report(struct monitor *m, enum node_role role, const char *id, size_
 /* The same from a sender whose clock, which gives at=, is `behind` seconds behind ours. */
 int monitor_add_from(struct monitor *m, const struct record *r, double now, double behind,
 		     double *at, struct error *err);
-/* A report of the node at that place will soon come: fetches it into the cache; is_near: once more, shortly before. */
-void monitor_fetch(const struct monitor *m, size_t place, int is_near);
+/* A report of the node at that place will soon come: fetches it into the cache, in three steps, the last one being 0. */
+void monitor_fetch(const struct monitor *m, size_t place, int steps);
 
 /* The largest at= taken; 0 before the first. */
 double monitor_latest(const struct monitor *m);

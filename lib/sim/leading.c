@@ -264,16 +264,18 @@ static const struct sim_node *leading_ahead(const struct sim *s, size_t count)
 /* What is touched soon is fetched: a node, and where the monitor has that if a report will be due. */
 static void leading_fetch(struct sim *s)
 {
-	const struct sim_node *n = leading_ahead(s, 3 * LEADING_AHEAD);
+	const struct sim_node *n = leading_ahead(s, 4 * LEADING_AHEAD);
 	if (n)
 		sim_fetch(n, SIM_LINES_ANSWER);
-	for (size_t i = 2; i > 0; i--) {
+	for (size_t i = 3; i > 0; i--) {
 		n = leading_ahead(s, i * LEADING_AHEAD);
 		if (!n || !tally_is_due(&n->tally, 1, s->now + s->cost.message))
 			continue;
-		fetch_ahead(n->id, 1);
-		sim_fetch(n, SIM_LINES_REPORT);
-		monitor_fetch(s->monitor, (size_t)(n - s->node), i == 1);
+		if (i == 2) {
+			fetch_ahead(n->id, 1);
+			sim_fetch(n, SIM_LINES_REPORT);
+		}
+		monitor_fetch(s->monitor, (size_t)(n - s->node), (int)i - 1);
 	}
 }
 
