@@ -200,11 +200,17 @@ size_t queue_seat(const struct queue *q, const char *worker)
 	return w ? w->seat : 0;
 }
 
-void queue_fetch(const struct queue *q, size_t seat, int is_near)
+void queue_fetch(const struct queue *q, size_t seat, int steps)
 {
 	if (seat == 0 || seat > q->worker_count)
 		return;
-	fetch_ahead(is_near ? (const void *)q->seat[seat - 1] : &q->seat[seat - 1], 1);
+	struct worker *const *w = &q->seat[seat - 1];
+	if (steps == 2)
+		fetch_ahead(w, 1);
+	else if (steps == 1)
+		fetch_ahead(*w, 1);
+	else if ((*w)->hand.tail)
+		fetch_ahead(&(*w)->hand.tail->next, 1);
 }
 
 struct worker *queue_worker_make(struct queue *q, const char *id)

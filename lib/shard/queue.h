@@ -160,8 +160,9 @@ enum queue_result queue_make(struct queue *q, const struct queue_kind *kind, str
 
 /* A worker that has said hello has a number for good, from 1 on; 0: it has not. */
 size_t queue_seat(const struct queue *q, const char *worker);
-/* It will soon say something: where its memory is, is fetched meanwhile; is_near: its memory, shortly before. 0 is fine. */
-void queue_fetch(const struct queue *q, size_t seat, int is_near);
+/* It will soon say something: its memory is fetched meanwhile, in three steps, the last one being 0: where it is, itself,
+ * the newest piece in its hand. Seat 0 is fine. */
+void queue_fetch(const struct queue *q, size_t seat, int steps);
 /* Whether this generation of the worker is in force. */
 enum queue_result queue_in_force(const struct queue *q, const char *worker, uint64_t generation,
 				 struct error *err);

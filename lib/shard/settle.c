@@ -107,7 +107,7 @@ static void settle_fetch(const struct queue *q, const struct queue_range *ranges
 {
 	for (size_t n = 4; n > 2; n--)
 		if (i + n * SETTLE_AHEAD < count)
-			queue_fetch(q, ranges[i + n * SETTLE_AHEAD].seat, n == 3);
+			queue_fetch(q, ranges[i + n * SETTLE_AHEAD].seat, (int)n - 2);
 	for (size_t n = 2; n > 0; n--) {
 		const struct queue_range *range = &ranges[i + n * SETTLE_AHEAD];
 		if (i + n * SETTLE_AHEAD >= count || range->seat == 0 || range->seat > q->worker_count)

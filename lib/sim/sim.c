@@ -145,20 +145,20 @@ static void sim_begin(struct sim *s)
 #define SIM_AHEAD 8
 static void sim_fetch_ahead(struct sim *s)
 {
-	const struct event *e = events_ahead(&s->events, 3 * SIM_AHEAD);
+	const struct event *e = events_ahead(&s->events, 4 * SIM_AHEAD);
 	if (e && e->kind == EVENT_PUSHED)
 		sim_fetch(&s->node[e->node], SIM_LINES_PUSH);
 	else if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK)
 		sim_fetch(&s->node[e->node], SIM_LINES_NEXT);
-	for (size_t i = 2; i > 0; i--) {
+	for (size_t i = 3; i > 0; i--) {
 		e = events_ahead(&s->events, i * SIM_AHEAD);
 		if (!e || e->kind < EVENT_START || e->kind > EVENT_ASK)
 			continue;
 		const struct sim_node *n = &s->node[e->node];
-		if (e->kind == EVENT_PUSHED)
+		if (e->kind == EVENT_PUSHED && i < 3)
 			gate_fetch(s->gate, n->seat, i == 1);
 		else if (e->kind == EVENT_NEXT && n->rows_held * 2 <= n->actions.size * s->job.ahead)
-			queue_fetch(s->queue, n->row_seat, i == 1);
+			queue_fetch(s->queue, n->row_seat, (int)i - 1);
 	}
 }
 
