@@ -8,7 +8,7 @@
  *     ARGUMENTS: UNDER REFERENCE [NAME...]
  *
  * A server says `ok path=UNDER/PATH iteration=`, and the test `whole PATH`, of a checkpoint; or the
- * test says `file NAME`: it is there from now on.  Files NAME are as in REFERENCE, or as NAME.old
+ * test says `file NAME`: it is there from now on; an agent says `done ... id=N`: the Nth NAME is.  Files NAME are as in REFERENCE, or as NAME.old
  * there.
  */
 #include "crash-states.h"
@@ -67,6 +67,19 @@ static void job_begin(int argc, char **argv)
 	}
 }
 
+/* What an agent said at once may be several lines. */
+static void say_done(const char *text)
+{
+	int id;
+	for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		const char *at = strncmp(line, "done ", 5) == 0 ? strstr(line, " id=") : NULL;
+		if (at && sscanf(at, " id=%d", &id) == 1 && id < names) {
+			is_promised[id] = 1;
+			reports++;
+		}
+	}
+}
+
 static void job_say(const char *program, const char *data, size_t len)
 {
 	char line[JOB_PATH_MAX], path[JOB_PATH_MAX];
@@ -77,6 +90,8 @@ static void job_say(const char *program, const char *data, size_t len)
 	    strncmp(path, under, skip) == 0) {
 		memmove(reported, path + skip + 1, strlen(path + skip));
 		reports++;
+	} else if (strcmp(program, "agent") == 0) {
+		say_done(line);
 	} else if (strcmp(program, "test") == 0 && sscanf(line, "whole %3999s", path) == 1) {
 		if (promised == NAMES_MAX || !(promised_path[promised++] = strdup(path)))
 			crash_die("job", "too many checkpoints");
