@@ -12,11 +12,17 @@
  * deadline. In the end the job is done, each row is once for each epoch in the last checkpoint, and all trainers have done
  * what follows their loops; or, for each shard, a command has ended well with it in each epoch.
  *
+ * With JOB_OF_SERVERS it is the world `servers`: a job on one host, with parameters in one to three servers (ps-server(8)),
+ * some of which have standbys, and workers (worker(1)) that train the model audit. Servers and standbys are killed and stand still,
+ * too, the children that write their parts; people want other numbers of servers, and hand-overs. In the end each sample is in the
+ * last checkpoint once for each epoch.
+ *
  * How it is called: sim_main() in kernel.h.
  */
 #include "tests/sim/command.h"
 #include "tests/sim/kernel.h"
 #include "tests/sim/model.h"
+#include "tests/sim/parameters.h"
 
 #include "base/boot.h"
 #include "base/clock.h"
@@ -38,6 +44,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifndef JOB_OF_SERVERS
+#define JOB_OF_SERVERS 0 /* 1: the world `servers` */
+#endif
+
 int shardd_main(int argc, char **argv);
 int ps_server_main(int argc, char **argv);
 int bpt_monitor_main(int argc, char **argv);
@@ -48,19 +58,24 @@ int bpt_monitor_main(int argc, char **argv);
 #define TRAINERS 5
 #define ROWS_MAX 200
 #define EPOCHS_MAX 3
-#define NODES 9
+#define NODES 15
+#define SERVERS 3
+#define W0 4
+#define PS0 9 /* a server, or the process that stands by it or takes its place: the one or the other */
 #define HARMS_MAX 40
 #define LAUNCHES_MAX 4096
 #define FAILURES_CALM 5      /* of the whole job, after the last fault */
 #define END_SECONDS 10000.0 /* a run that takes longer after the last fault does not end */
 #define UP_SECONDS 25.0      /* in which a world of fabricd hears of a rank that is gone */
 
-static const char *const node_names[NODES] = {"shardd", "bpt-monitor", "lead", "fabric", "w0", "w1", "w2", "w3", "w4"};
+static const char *const node_names[NODES] = {"shardd", "bpt-monitor", "lead", "fabric", "w0", "w1", "w2", "w3", "w4",
+						"ps0", "ps1", "ps2", "ps0'", "ps1'", "ps2'"};
 
 /* ---- what is so ---- */
 
 static struct facts {
-	int is_each;
+	enum { KIND_LOOP, KIND_EACH, KIND_SERVERS } kind;
+	int hosts, servers, stands_by, sync;
 	uint64_t rows, epochs, batch, batches, ahead, workers;
 	double every; /* between checkpoints */
 	int is_shuffled, together; /* trainers need each other */
@@ -83,7 +98,7 @@ static struct facts {
 
 enum fault {
 	FAULT_KILL_NODE, FAULT_STOP_NODE, FAULT_KILL_PARENT, FAULT_KILL_TRAINER, FAULT_STOP_TRAINER, FAULT_KILL_SUPERVISOR,
-	FAULT_STOP_SUPERVISOR, FAULT_INTERRUPT, FAULT_PEOPLE, FAULT_HOST, FAULT_CUT_HOST, FAULT_CONNECTIONS, FAULTS
+	FAULT_STOP_SUPERVISOR, FAULT_INTERRUPT, FAULT_PEOPLE, FAULT_HOST, FAULT_CUT_HOST, FAULT_CONNECTIONS, FAULT_FORKED, FAULTS
 };
 
 static int node_of(const char *id)
@@ -164,7 +179,7 @@ static int each_main(int argc, char **argv)
 
 int trainer_main(int argc, char **argv)
 {
-	if (facts->is_each)
+	if (facts->kind == KIND_EACH)
 		return each_main(argc, argv);
 	int rank = number_of(argc, argv, "RANK"), port = number_of(argc, argv, "MASTER_PORT"), is_over = 0, has_met = 0;
 	struct words *w = calloc(1, sizeof *w);
@@ -360,14 +375,33 @@ static struct start {
 } starts[LAUNCHES_MAX];
 static size_t start_count;
 
-static pid_t start_program(const struct start *st)
+static int (*main_of(int node))(int, char **)
 {
-	static int (*const mains[NODES])(int, char **) = {shardd_main, bpt_monitor_main, ps_server_main, fabric_main,
-							   agent_main, agent_main, agent_main, agent_main, agent_main};
+	static int (*const mains[])(int, char **) = {shardd_main, bpt_monitor_main, ps_server_main, fabric_main};
+	if (node >= PS0)
+		return ps_server_main;
+	return node < W0 ? mains[node] : facts->kind == KIND_SERVERS ? parameters_worker : agent_main;
+}
+
+/* Beside a server one may run that is its standby, or to which it hands over. */
+static int is_heir(const struct start *st)
+{
+	for (int i = 0; i < st->argc; i++)
+		if (strcmp(st->argv[i], "--standby") == 0 || strcmp(st->argv[i], "--take-over") == 0)
+			return 1;
+	return 0;
+}
+
+static pid_t start_program(struct start *st)
+{
+	if (st->node >= PS0 && is_heir(st) && sim_is_alive(facts->program[st->node]))
+		st->node += SERVERS;
+	else if (st->node >= PS0 && sim_is_alive(facts->program[st->node + SERVERS]) && !is_heir(st))
+		sim_fail("%s runs twice", st->id);
 	pid_t *program = &facts->program[st->node];
 	if (sim_is_alive(*program) && facts->seen_cuts[st->node] == facts->cuts[facts->host[st->node]])
 		sim_fail("%s runs twice", st->id);
-	*program = sim_start(st->id, mains[st->node], st->argc, st->argv);
+	*program = sim_start(st->id, main_of(st->node), st->argc, st->argv);
 	facts->host[st->node] = st->at;
 	facts->seen_cuts[st->node] = facts->cuts[st->at];
 	return *program;
@@ -383,7 +417,7 @@ static int has_ended(int fd, int other)
 /* On the other host: the program dies with it, and it ends when nobody has heard of it for long. */
 static int far_main(int argc, char **argv)
 {
-	const struct start *st = &starts[atoi(argv[1])];
+	struct start *st = &starts[atoi(argv[1])];
 	pid_t near = atoi(argv[2]), program = start_program(st);
 	int fd = sim_pid_file(program), near_fd = sim_pid_file(near);
 	double heard = clock_mono();
@@ -455,7 +489,7 @@ static int near_main(int argc, char **argv)
 
 static int parent_sim_main(int argc, char **argv)
 {
-	const struct start *st = &starts[atoi(argv[1])];
+	struct start *st = &starts[atoi(argv[1])];
 	struct node_record r = {.life = st->life, .parent = getpid(), .parent_start = (uint64_t)getpid(), .at = clock_epoch()};
 	struct error err;
 	facts->parent[st->node] = getpid();
@@ -672,22 +706,33 @@ void __wrap_sup_log(struct supervisor *s, struct record_out *o)
 
 static int make_job(struct job *job, struct error *err)
 {
-	char text[12][64];
+	static const char *const sync[] = {"bsp", "ssp:2", "asp"};
+	char text[24][64];
 	size_t count = 0;
 	snprintf(text[count++], 64, "JOB=sim");
-	snprintf(text[count++], 64, "TRAINER=train");
-	snprintf(text[count++], 64, "TRAINER_KIND=%s", facts->is_each ? "each" : "loop");
-	snprintf(text[count++], 64, "SAMPLES=%llu", (unsigned long long)facts->rows);
+	if (facts->kind == KIND_SERVERS) {
+		snprintf(text[count++], 64, "DATA=" PARAMETERS_DATA);
+		snprintf(text[count++], 64, "LABEL=y");
+		snprintf(text[count++], 64, "DENSE=a");
+		snprintf(text[count++], 64, "SPARSE=b");
+		snprintf(text[count++], 64, "MODEL=audit,counts:1");
+		snprintf(text[count++], 64, "SERVERS=%d,standby:%s", facts->servers, facts->stands_by ? "on" : "off");
+		snprintf(text[count++], 64, "SYNC=%s", sync[facts->sync]);
+	} else {
+		snprintf(text[count++], 64, "TRAINER=train");
+		snprintf(text[count++], 64, "TRAINER_KIND=%s", facts->kind == KIND_EACH ? "each" : "loop");
+		snprintf(text[count++], 64, "SAMPLES=%llu", (unsigned long long)facts->rows);
+	}
 	snprintf(text[count++], 64, "EPOCHS=%llu", (unsigned long long)facts->epochs);
 	snprintf(text[count++], 64, "BATCH=%llu,shard:%llu", (unsigned long long)facts->batch,
 		 (unsigned long long)facts->batches);
-	if (!facts->is_each) {
+	if (facts->kind != KIND_EACH) {
 		snprintf(text[count++], 64, "WORKERS=ahead:%llu", (unsigned long long)facts->ahead);
 		snprintf(text[count++], 64, "CHECKPOINT=%g", facts->every);
 	}
 	snprintf(text[count++], 64, "WORKERS=%llu", (unsigned long long)facts->workers);
 	snprintf(text[count++], 64, "SHUFFLE=%s", facts->is_shuffled ? "shards" : "none");
-	snprintf(text[count++], 64, "RESTARTS=1000,shard:1000%s", facts->is_each ? "" : ",rollbacks:1000");
+	snprintf(text[count++], 64, "RESTARTS=1000,shard:1000%s", facts->kind == KIND_EACH ? "" : ",rollbacks:1000");
 	snprintf(text[count++], 64, "BAD_HOSTS=avoid:600,wait:forever");
 	if (job_init(job, err) != 0)
 		return -1;
@@ -701,7 +746,7 @@ static int supervisor_main(int argc, char **argv)
 {
 	static struct node_place place[HOSTS];
 	static char node_host[] = "/bin/node-host";
-	struct hosts hosts = {.count = HOSTS, .place = place, .launcher = launcher_find("ssh"), .node_host = node_host};
+	struct hosts hosts = {.count = (size_t)facts->hosts, .place = place, .launcher = launcher_find("ssh"), .node_host = node_host};
 	struct job *job = calloc(1, sizeof *job);
 	struct supervisor_result *result = calloc(1, sizeof *result);
 	struct supervisor_options *o = calloc(1, sizeof *o);
@@ -720,6 +765,8 @@ static int supervisor_main(int argc, char **argv)
 	if (make_job(job, &err) != 0 || dirs_make(&o->dirs, &err) != 0 ||
 	    fs_replace_file(STATE "/job.env", "JOB=sim\n", 8, &err) != 0)
 		sim_fail("%s: %s", err.place, err.text);
+	if (facts->kind == KIND_SERVERS && access(STATE "/layout", F_OK) != 0)
+		parameters_prepare(STATE, facts->rows);
 	if (supervisor_run(o, result, &err) != 0) {
 		sim_trace("%s: %s", err.place, err.text);
 		return err.code;
@@ -755,12 +802,15 @@ static int people_main(int argc, char **argv)
 	(void)argv;
 	if (!r || call_open(&c, RUN "/trainctl.sock", 1, 600, &err) != 0)
 		return 1;
-	switch (sim_random(5)) {
+	switch (sim_random(facts->kind == KIND_SERVERS ? 8 : 5)) {
 	case 0: snprintf(line, sizeof line, "checkpoint\n"); break;
 	case 1: snprintf(line, sizeof line, "kill-restart id=w%d%s\n", t, sim_chance(0.5) ? " elsewhere=1" : ""); break;
 	case 2: snprintf(line, sizeof line, "scale hosts=%s\n", hosts[sim_random(4)]); break;
 	case 3: snprintf(line, sizeof line, "drain id=h%d within=%d\n", 1 + (int)sim_random(HOSTS - 1), (int)sim_random(30)); break;
-	default: snprintf(line, sizeof line, "scale workers=%d\n", 1 + (int)sim_random(TRAINERS)); break;
+	case 4: snprintf(line, sizeof line, "scale workers=%d\n", 1 + (int)sim_random(TRAINERS)); break;
+	case 5: snprintf(line, sizeof line, "scale servers=%d\n", 1 + (int)sim_random(SERVERS)); break;
+	case 6: snprintf(line, sizeof line, "rebalance\n"); break;
+	default: snprintf(line, sizeof line, "kill-restart id=ps%d\n", (int)sim_random(SERVERS)); break;
 	}
 	if (call_request(c, line, strlen(line), r, NULL, NULL, &err) >= 0)
 		sim_trace("%s: %s", r->type, r->text ? r->text : "");
@@ -796,7 +846,7 @@ static void cut_host(int host, int is_dead)
 static void harm(enum fault fault)
 {
 	char people[] = "people", *words[] = {people, NULL};
-	int i = (int)sim_random(NODES), t = (int)sim_random(TRAINERS), h = 1 + (int)sim_random(HOSTS - 1);
+	int i = (int)sim_random(JOB_OF_SERVERS ? NODES : PS0), t = (int)sim_random(TRAINERS), h = 1 + (int)sim_random(HOSTS - 1);
 	switch (fault) {
 	case FAULT_KILL_NODE: sim_signal(facts->program[i], SIGKILL); break;
 	case FAULT_STOP_NODE: sim_stop(facts->program[i], (double)sim_random(40000) / 1000); break;
@@ -810,6 +860,14 @@ static void harm(enum fault fault)
 	case FAULT_HOST: cut_host(h, 1); break;
 	case FAULT_CUT_HOST: cut_host(h, 0); break;
 	case FAULT_CONNECTIONS: sim_cut_connections(sim_chance(0.5) ? facts->supervisor : facts->program[i]); break;
+	case FAULT_FORKED:
+		for (t = 0; t < 1000 && !sim_forked(facts->program[i]); t++)
+			clock_sleep(0.001);
+		if (sim_chance(0.5))
+			sim_signal(sim_forked(facts->program[i]), SIGKILL);
+		else
+			sim_stop(sim_forked(facts->program[i]), (double)sim_random(8000) / 1000);
+		break;
 	case FAULTS: break;
 	}
 }
@@ -817,7 +875,7 @@ static void harm(enum fault fault)
 static void check_end(void)
 {
 	unsigned sum[ROWS_MAX] = {0};
-	for (uint64_t i = 0; !facts->is_each && i < facts->workers; i++) {
+	for (uint64_t i = 0; facts->kind == KIND_LOOP && i < facts->workers; i++) {
 		struct counts c;
 		char path[DIRS_PATH_MAX];
 		snprintf(path, sizeof path, "%.4000s/w%d/counts", facts->checkpoint, (int)i);
@@ -827,15 +885,17 @@ static void check_end(void)
 		if (!facts->followed[i])
 			sim_fail("trainer %d has not done what follows its loop", (int)i);
 	}
-	for (uint64_t e = 0; facts->is_each && e < facts->epochs; e++)
+	for (uint64_t e = 0; facts->kind == KIND_EACH && e < facts->epochs; e++)
 		for (uint64_t k = 0; k < facts->rows; k++)
 			if (!facts->did[e][k])
 				sim_fail("row %llu of epoch %llu is done, and no command had it", (unsigned long long)k,
 					 (unsigned long long)e);
-	for (uint64_t k = 0; !facts->is_each && k < facts->rows; k++)
+	for (uint64_t k = 0; facts->kind == KIND_LOOP && k < facts->rows; k++)
 		if (sum[k] != facts->epochs)
 			sim_fail("row %llu is %u times in %s, not %llu", (unsigned long long)k, sum[k], facts->checkpoint,
 				 (unsigned long long)facts->epochs);
+	if (facts->kind == KIND_SERVERS)
+		parameters_check(facts->checkpoint, facts->rows, facts->epochs);
 	model_has_all(STATE "/journal", facts->rows, facts->epochs);
 	for (int i = 0; i < NODES; i++)
 		if (sim_is_alive(facts->program[i]) && facts->host[i] == 0)
@@ -858,14 +918,18 @@ static void outside(void *arg)
 	facts->epochs = 1 + sim_random(EPOCHS_MAX);
 	facts->workers = 1 + sim_random(TRAINERS);
 	facts->batch = TRAINERS + sim_random(20);
-	facts->is_each = sim_chance(0.4);
+	facts->kind = JOB_OF_SERVERS ? KIND_SERVERS : sim_chance(0.4) ? KIND_EACH : KIND_LOOP;
+	facts->hosts = facts->kind == KIND_SERVERS ? 1 : HOSTS;
+	facts->servers = JOB_OF_SERVERS ? 1 + (int)sim_random(SERVERS) : 0;
+	facts->stands_by = JOB_OF_SERVERS && sim_chance(0.6);
+	facts->sync = JOB_OF_SERVERS ? (int)sim_random(3) : 0;
 	facts->batches = 1 + sim_random(8);
 	facts->ahead = 1 + sim_random(3);
-	facts->every = 0.5 + (double)sim_random(20);
+	facts->every = JOB_OF_SERVERS ? 2 + (double)sim_random(60) : 0.5 + (double)sim_random(20);
 	facts->is_shuffled = sim_chance(0.5);
 	facts->together = sim_chance(0.7);
 	facts->late_fails = sim_chance(0.3) ? 1 + (int)sim_random(2) : 0;
-	sim_weather(&weather, FAULTS, 0.3);
+	sim_weather(&weather, JOB_OF_SERVERS ? FAULTS : FAULT_FORKED, 0.3);
 	uint64_t pause = sim_chance(0.5) ? 2000 : 20000, harms = 0, most = sim_random(HARMS_MAX);
 	start_supervisor();
 	while (harms < most && !facts->is_over) {

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -42,6 +43,7 @@
 #define CALLS_MAX 1000000 /* of a process before another one goes on */
 #define SECOND 1000000000ll
 #define NAME_BYTES 128
+#define TOLD_BYTES (64u << 20)
 #define SECTOR 512 /* is written as a whole or not at all */
 
 /* ---- what there is ---- */
@@ -99,11 +101,11 @@ struct stream {
 	uint64_t edge; /* how often something came or went */
 };
 
-enum file_kind { FILE_NULL, FILE_INODE, FILE_SOCKET, FILE_LISTENER, FILE_STREAM, FILE_COUNTER, FILE_PROCESS };
+enum file_kind { FILE_NULL, FILE_INODE, FILE_SOCKET, FILE_LISTENER, FILE_STREAM, FILE_COUNTER, FILE_PROCESS, FILE_MEMORY };
 
 struct file {
 	enum file_kind kind;
-	int uses, flags;
+	int uses, flags, memory; /* memory: the real one's descriptor */
 	struct inode *inode;
 	size_t pos;
 	char *text; /* of /proc */
@@ -133,6 +135,7 @@ struct process {
 	struct process *leader; /* whose thread it is; NULL: its own */
 	int host;
 	enum wait wait;
+	const pthread_cond_t *news; /* that it waits for */
 	int64_t until, stopped_until;
 	struct pollfd *polled;
 	nfds_t polls;
@@ -149,9 +152,12 @@ struct event_base {
 	int broken;
 };
 
+struct told;
+
 static struct {
 	uint64_t seed, random, steps, calls; /* calls: in this step */
-	int tells; /* in a forked child: where it tells what it does */
+	int tells; /* this is a forked child, which tells what it does */
+	struct told *told;
 	int64_t now, boot_at, set;
 	FILE *trace;
 	int calm, full;
@@ -174,8 +180,16 @@ static struct {
 
 pid_t __real_fork(void);
 pid_t __real_waitpid(pid_t pid, int *status, int flags);
-int __real_pipe2(int fd[2], int flags);
 int __real_close(int fd);
+int __real_memfd_create(const char *name, unsigned flags);
+void *__real_mmap(void *at, size_t len, int protection, int flags, int fd, off_t from);
+int __real_ftruncate(int fd, off_t len);
+int __real_fallocate(int fd, int mode, off_t at, off_t len);
+int __real_fcntl(int fd, int command, ...);
+int __real_fstat(int fd, struct stat *st);
+ssize_t __real_pread(int fd, void *data, size_t len, off_t at);
+ssize_t __real_pwrite(int fd, const void *data, size_t len, off_t at);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
 
 /* ---- small things ---- */
 
@@ -262,8 +276,12 @@ _Noreturn void sim_fail(const char *fmt, ...)
 static void sim_end_files(struct process *p);
 static void sim_end(struct process *p, int status);
 static void socket_break(struct file *f);
-/* What a forked child does to the machine. */
-enum deed_kind { DEED_WRITE, DEED_SYNC, DEED_UNLINK, DEED_RMDIR, DEED_SEND, DEED_DIES_TOO, DEED_END };
+/* What a forked child does to the machine: struct deed, and its bytes, one after the other. */
+struct told {
+	size_t len;
+	char deeds[TOLD_BYTES];
+};
+enum deed_kind { DEED_CREATE, DEED_WRITE, DEED_SYNC, DEED_UNLINK, DEED_RMDIR, DEED_SEND, DEED_DIES_TOO, DEED_END };
 static int fork_tells(enum deed_kind kind, void *what, const void *data, size_t len, size_t at);
 
 static struct process *sim_find(pid_t pid)
@@ -500,27 +518,18 @@ struct deed {
 	size_t len, at;
 };
 
-ssize_t __real_write(int fd, const void *data, size_t len);
-ssize_t __real_read(int fd, void *data, size_t len);
-
-static void fork_pass(const void *data, size_t len)
-{
-	for (size_t done = 0; done < len;) {
-		ssize_t n = __real_write(sim.tells, (const char *)data + done, len - done);
-		if (n <= 0)
-			_Exit(1);
-		done += (size_t)n;
-	}
-}
-
 /* Whether this is a forked child; then it tells the run. */
 static int fork_tells(enum deed_kind kind, void *what, const void *data, size_t len, size_t at)
 {
 	const struct deed d = {kind, what, len, at};
 	if (!sim.tells)
 		return 0;
-	fork_pass(&d, sizeof d);
-	fork_pass(data, len);
+	if (sim.told->len + sizeof d + len > sizeof sim.told->deeds)
+		_Exit(1);
+	memcpy(sim.told->deeds + sim.told->len, &d, sizeof d);
+	if (len > 0)
+		memcpy(sim.told->deeds + sim.told->len + sizeof d, data, len);
+	sim.told->len += sizeof d + len;
 	return 1;
 }
 
@@ -537,13 +546,15 @@ static ssize_t stream_write(struct stream *s, const struct iovec *piece, size_t 
 	size_t free_bytes = s->max - s->len;
 	if (len == 0)
 		return 0;
+	for (size_t i = 0; sim.tells && i < count; i++)
+		fork_tells(DEED_SEND, s, piece[i].iov_base, piece[i].iov_len, 0);
+	if (sim.tells)
+		return (ssize_t)len;
 	if (free_bytes == 0) {
 		errno = EAGAIN;
 		return -1;
 	}
 	size_t n = len < free_bytes ? len : free_bytes;
-	if (count == 1 && fork_tells(DEED_SEND, s, piece->iov_base, n, 0))
-		return (ssize_t)n;
 	if (!sim.calm && n > 1 && sim_chance(sim.shorten))
 		n = 1 + sim_random(n);
 	s->data = sim_grow(s->data, &s->room, s->len + n, 1);
@@ -675,6 +686,8 @@ static void file_drop(struct file *f)
 	}
 	if (f->kind == FILE_INODE && f->inode->lock == f)
 		f->inode->lock = NULL;
+	if (f->kind == FILE_MEMORY)
+		__real_close(f->memory);
 	free(f->text);
 	free(f);
 }
@@ -729,6 +742,7 @@ static short file_state(const struct file *f)
 	switch (f->kind) {
 	case FILE_NULL:
 	case FILE_INODE:
+	case FILE_MEMORY:
 		return POLLIN | POLLOUT;
 	case FILE_LISTENER:
 		return f->waits > 0 ? POLLIN : 0;
@@ -742,7 +756,7 @@ static short file_state(const struct file *f)
 			return POLLOUT | POLLHUP;
 		if (f->in && (stream_here(f->in) > 0 || stream_ended(f->in)))
 			state |= POLLIN;
-		if (f->out && (f->out->len < f->out->max || f->out->deaf))
+		if (f->out && (f->out->len < f->out->max || f->out->deaf || sim.tells))
 			state |= POLLOUT;
 		if (f->kind == FILE_STREAM && f->in && stream_ended(f->in))
 			state = (short)((state | POLLHUP) & ~POLLIN);
@@ -832,6 +846,8 @@ static int64_t process_next(const struct process *p)
 
 static void sim_wait(enum wait wait, int64_t until)
 {
+	if (sim.tells)
+		sim_fail("a forked child waits");
 	struct process *p = sim.running;
 	p->wait = wait;
 	p->until = until;
@@ -882,7 +898,9 @@ static void sim_switch_in(struct process *p)
 uint64_t sim_run(uint64_t seed, FILE *trace, void (*outside)(void *arg), void *arg)
 {
 	struct process *ready[PROCESSES_MAX], *first, *p;
+	struct told *told = sim.told ? sim.told : sim_shared(sizeof *told);
 	memset(&sim, 0, sizeof sim);
+	sim.told = told;
 	sim.seed = sim.random = seed;
 	sim.trace = trace;
 	sim.now = SECOND;
@@ -1201,6 +1219,8 @@ static ssize_t inode_pwrite(struct inode *n, const void *data, size_t len, size_
 
 static void inode_truncate(struct inode *n, size_t len)
 {
+	if (sim.tells)
+		sim_fail("a forked child cuts a file");
 	n->data = sim_grow(n->data, &n->room, len, 1);
 	if (len > n->len)
 		memset(n->data + n->len, 0, len - n->len);
@@ -1371,6 +1391,7 @@ int __wrap_open(const char *path, int flags, ...)
 	if (!n) {
 		n = inode_make(S_IFREG | 0600);
 		change_add(change_new(), dir, name, n);
+		fork_tells(DEED_CREATE, dir, name, strlen(name) + 1, (size_t)n);
 	}
 	if ((flags & O_TRUNC) && n->len > 0)
 		inode_truncate(n, 0);
@@ -1399,6 +1420,8 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t len, off_t at)
 {
 	sim_call();
 	struct file *f = file_of(fd);
+	if (f && f->kind == FILE_MEMORY)
+		return __real_pwrite(f->memory, data, len, at);
 	ssize_t n = f && f->kind == FILE_INODE ? inode_pwrite(f->inode, data, len, (size_t)at) : -1;
 	sim_trace("pwrite %d: %zd bytes at %lld", fd, n, (long long)at);
 	return n;
@@ -1409,6 +1432,8 @@ ssize_t __wrap_pread(int fd, void *data, size_t len, off_t at)
 {
 	sim_call();
 	struct file *f = file_of(fd);
+	if (f && f->kind == FILE_MEMORY)
+		return __real_pread(f->memory, data, len, at);
 	if (!f || f->kind != FILE_INODE)
 		return -1;
 	const struct inode *n = f->inode;
@@ -1520,6 +1545,8 @@ int __wrap_ftruncate(int fd, off_t len)
 {
 	sim_call();
 	struct file *f = file_of(fd);
+	if (f && f->kind == FILE_MEMORY)
+		return __real_ftruncate(f->memory, len);
 	if (!f || f->kind != FILE_INODE)
 		return -1;
 	inode_truncate(f->inode, (size_t)len);
@@ -1539,6 +1566,52 @@ off_t __wrap_lseek(int fd, off_t by, int from)
 	}
 	f->pos = (size_t)at;
 	return at;
+}
+
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	struct file *f = file_make(FILE_MEMORY);
+	f->memory = __real_memfd_create(name, flags);
+	return file_put(f, 3);
+}
+
+/* Memory is the real machine's; of a file on disk it is a copy. */
+void *__wrap_mmap(void *at, size_t len, int protection, int flags, int fd, off_t from);
+void *__wrap_mmap(void *at, size_t len, int protection, int flags, int fd, off_t from)
+{
+	const struct file *f = fd >= 0 ? file_of(fd) : NULL;
+	if (fd < 0)
+		return __real_mmap(at, len, protection, flags, fd, from);
+	if (f && f->kind == FILE_MEMORY)
+		return __real_mmap(at, len, protection, flags, f->memory, from);
+	if (!f || f->kind != FILE_INODE || (protection & PROT_WRITE)) {
+		errno = EACCES;
+		return MAP_FAILED;
+	}
+	char *copy = __real_mmap(at, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t left = (size_t)from < f->inode->len ? f->inode->len - (size_t)from : 0;
+	if (copy != MAP_FAILED && left > 0)
+		memcpy(copy, f->inode->data + from, left < len ? left : len);
+	return copy;
+}
+
+int __wrap_fallocate(int fd, int mode, off_t at, off_t len);
+int __wrap_fallocate(int fd, int mode, off_t at, off_t len)
+{
+	const struct file *f = file_of(fd);
+	errno = EOPNOTSUPP;
+	return f && f->kind == FILE_MEMORY ? __real_fallocate(f->memory, mode, at, len) : -1;
+}
+
+int __wrap_posix_fadvise(int fd, off_t at, off_t len, int advice);
+int __wrap_posix_fadvise(int fd, off_t at, off_t len, int advice)
+{
+	(void)fd;
+	(void)at;
+	(void)len;
+	(void)advice;
+	return 0;
 }
 
 int __wrap_fchmod(int fd, mode_t mode);
@@ -1566,6 +1639,8 @@ int __wrap_fstat(int fd, struct stat *st)
 		return -1;
 	if (f->kind == FILE_INODE)
 		return stat_of(f->inode, st);
+	if (f->kind == FILE_MEMORY)
+		return __real_fstat(f->memory, st);
 	*st = (struct stat){.st_mode = f->text ? S_IFREG : S_IFCHR};
 	return 0;
 }
@@ -1791,6 +1866,8 @@ int __wrap_fcntl(int fd, int command, ...)
 	struct file *f = file_of(fd);
 	if (!f)
 		return -1;
+	if (command == F_ADD_SEALS || command == F_GET_SEALS)
+		return f->kind == FILE_MEMORY ? __real_fcntl(f->memory, command, arg) : -1;
 	switch (command) {
 	case F_DUPFD:
 	case F_DUPFD_CLOEXEC:
@@ -2195,27 +2272,25 @@ int __wrap_sysinfo(struct sysinfo *info)
 	return 0;
 }
 
-static int fork_hears(int fd, void *to, size_t len)
-{
-	for (size_t done = 0; done < len;) {
-		ssize_t n = __real_read(fd, (char *)to + done, len - done);
-		if (n <= 0)
-			return 0;
-		done += (size_t)n;
-	}
-	return 1;
-}
-
 /* One deed after the other, as a process of the run. */
 static void fork_main(void *arg)
 {
+	size_t theirs = 0;
+	struct inode *made = NULL; /* instead of theirs */
 	for (char *at = arg;;) {
 		struct deed d;
 		memcpy(&d, at, sizeof d);
 		at += sizeof d;
 		sim_call();
 		struct stream *s = d.what;
-		struct inode *n = d.what;
+		struct inode *n = made && (size_t)d.what == theirs ? made : d.what;
+		if (d.kind == DEED_CREATE && (made || dir_find(n, at)))
+			sim_leave(1);
+		if (d.kind == DEED_CREATE) {
+			theirs = d.at;
+			made = inode_make(S_IFREG | 0600);
+			change_add(change_new(), n, at, made);
+		}
 		for (size_t done = 0; (d.kind == DEED_WRITE || d.kind == DEED_SEND) && done < d.len;) {
 			struct iovec piece = {at + done, d.len - done};
 			ssize_t m = d.kind == DEED_SEND ? stream_write(s, &piece, 1, NULL)
@@ -2245,43 +2320,35 @@ static void fork_main(void *arg)
 pid_t __wrap_fork(void);
 pid_t __wrap_fork(void)
 {
-	int fd[2];
 	struct process *parent = sim.running, *p = sim_make(parent->name, NULL);
 	fflush(sim.trace ? sim.trace : stdout);
-	if (__real_pipe2(fd, O_CLOEXEC) != 0)
-		sim_fail("no pipe for a forked child");
+	sim.told->len = 0;
 	pid_t child = __real_fork();
 	if (child < 0)
 		sim_fail("no process for a forked child");
 	for (int i = 0; i < FILES_MAX; i++) {
 		struct file *f = parent->file[i];
-		if (f && (child == 0 || (f->kind == FILE_STREAM && f->out))) {
+		if (f && (child == 0 || f->out)) {
 			p->file[i] = f;
 			f->uses++;
 		}
 	}
 	if (child == 0) {
-		sim.tells = fd[1];
+		sim.tells = 1;
 		sim.running = p;
 		sim.calm = 1;
 		sim.trace = NULL;
 		return 0;
 	}
-	char *deeds = NULL;
-	size_t room = 0, len = 0;
-	struct deed d = {.kind = DEED_SYNC};
-	__real_close(fd[1]);
-	while (fork_hears(fd[0], &d, sizeof d)) {
-		deeds = sim_grow(deeds, &room, len + sizeof d + d.len, 1);
-		memcpy(deeds + len, &d, sizeof d);
-		if (!fork_hears(fd[0], deeds + len + sizeof d, d.len))
-			break;
-		len += sizeof d + d.len;
-	}
-	__real_close(fd[0]);
-	__real_waitpid(child, NULL, 0);
-	if (d.kind != DEED_END)
+	struct deed last = {.kind = DEED_SYNC};
+	while (__real_waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (sim.told->len >= sizeof last)
+		memcpy(&last, sim.told->deeds + sim.told->len - sizeof last, sizeof last);
+	if (last.kind != DEED_END)
 		sim_fail("a forked child crashes");
+	char *deeds = need(malloc(sim.told->len));
+	memcpy(deeds, sim.told->deeds, sim.told->len);
 	p->forker = parent->pid;
 	p->thread = fork_main;
 	p->arg = deeds;
@@ -2384,6 +2451,73 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 	(void)result;
 	while (sim_is_alive((pid_t)thread))
 		sim_wait(WAIT_TIME, sim.now + 1000000);
+	return 0;
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+	while (pthread_mutex_trylock(lock) != 0)
+		sim_wait(WAIT_TIME, sim.now + 1000);
+	return 0;
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+	__real_pthread_mutex_unlock(lock);
+	sim_call();
+	return 0;
+}
+
+static int cond_wait(pthread_cond_t *news, pthread_mutex_t *lock, int64_t until)
+{
+	struct process *self = sim.running;
+	self->news = news;
+	__real_pthread_mutex_unlock(lock);
+	sim_wait(WAIT_TIME, until);
+	self->news = NULL;
+	deliver(self);
+	__wrap_pthread_mutex_lock(lock);
+	return until <= sim.now ? ETIMEDOUT : 0;
+}
+
+int __wrap_pthread_cond_wait(pthread_cond_t *news, pthread_mutex_t *lock);
+int __wrap_pthread_cond_wait(pthread_cond_t *news, pthread_mutex_t *lock)
+{
+	cond_wait(news, lock, NEVER);
+	return 0;
+}
+
+/* By the clock since boot: so the kit asks for it. */
+int __wrap_pthread_cond_timedwait(pthread_cond_t *news, pthread_mutex_t *lock, const struct timespec *t);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *news, pthread_mutex_t *lock, const struct timespec *t)
+{
+	return cond_wait(news, lock, sim.boot_at + t->tv_sec * SECOND + t->tv_nsec);
+}
+
+int __wrap_pthread_cond_broadcast(pthread_cond_t *news);
+int __wrap_pthread_cond_broadcast(pthread_cond_t *news)
+{
+	for (size_t i = 0; i < sim.lives; i++)
+		if (sim.living[i]->news == news)
+			sim.living[i]->until = sim.now;
+	return 0;
+}
+
+int __wrap_pthread_cond_signal(pthread_cond_t *news);
+int __wrap_pthread_cond_signal(pthread_cond_t *news)
+{
+	return __wrap_pthread_cond_broadcast(news);
+}
+
+/* One core. */
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set);
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+	(void)pid;
+	memset(set, 0, bytes);
+	CPU_SET(0, set);
 	return 0;
 }
 

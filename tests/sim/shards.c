@@ -37,6 +37,7 @@ int shardd_main(int argc, char **argv);
 
 struct facts {
 	uint64_t rows, epochs, batch, batches, lease, retries, shuffled;
+	int is_compact;
 	pid_t shardd, worker[2 * WORKERS];
 	uint64_t dead[WORKERS];  /* generations up to this one have ended: someone was told so */
 	uint64_t begun[WORKERS]; /* the newest one that a worker was told */
@@ -461,7 +462,7 @@ static void start_shardd(void)
 {
 	char rows[24], batch[24], batches[24], epochs[24], lease[24], retries[24];
 	char *argv[] = {"shardd", "-s", SOCKET, "-j", JOURNAL, "-n", rows, "-b", batch, "-m", batches, "-e", epochs,
-			"--lease", lease, "--retries", retries, "--shuffle", NULL, "--compact", "2K", NULL};
+			"--lease", lease, "--retries", retries, "--shuffle", NULL, "--compact", facts->is_compact ? "2K" : "64M", NULL};
 	static const char *const shuffle[] = {"none", "shards", "samples"};
 	snprintf(rows, sizeof rows, "%llu", (unsigned long long)facts->rows);
 	snprintf(epochs, sizeof epochs, "%llu", (unsigned long long)facts->epochs);
@@ -540,7 +541,7 @@ static void harm(enum fault fault)
 		sim_stop(facts->shardd, (double)sim_random(8000) / 1000);
 		break;
 	case FAULT_COMPACTION:
-		for (i = 0; i < 100 && !sim_forked(facts->shardd); i++)
+		for (i = 0; facts->is_compact && i < 100 && !sim_forked(facts->shardd); i++)
 			clock_sleep(0.001);
 		if (sim_chance(0.5))
 			sim_signal(sim_forked(facts->shardd), SIGKILL);
@@ -609,6 +610,7 @@ static void outside(void *arg)
 	facts->retries = sim_chance(0.3) ? 1 + sim_random(4) : 0;
 	facts->shuffled = sim_random(3);
 	sim_weather(&weather, FAULTS, 0.5);
+	facts->is_compact = sim_chance(0.25); /* a fork takes as long as a hundred steps */
 	uint64_t pause = sim_chance(0.5) ? 100 : 2000;
 	uint64_t until = 500 + sim_random(20000), harms = 0;
 	start_shardd();
