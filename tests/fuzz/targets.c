@@ -706,6 +706,7 @@ static void fuzz_rowcache(const uint8_t *data, size_t size)
 				length = seal.rows - begin;
 				rows_begin(&rows, s);
 				rowcache_read(cache, begin, &length, begin, &rows, &why);
+				rowcache_rest(cache);
 				fuzz_must(length > 0 && length <= seal.rows - begin, "a length that is none");
 			}
 			rows_free(&rows);
@@ -996,10 +997,14 @@ static void fuzz_actions(const uint8_t *data, size_t size)
 {
 	struct decision d = {0};
 	if (decision_parse(&d, (const char *)data, size, &why) == 0) {
-		const struct decision_rules rules = {.workers = 3, .has_rate = 1};
+		const struct decision_rules rules[] = {{.workers = 3, .has_rate = 1},
+						       {.workers = 1, .is_balanced = 1, .no_backup = "asp"}};
 		size_t count;
 		for (size_t i = 0; i < d.count; i++) {
-			action_nonsense(&d.item[i], &rules, 1);
+			for (int k = 0; k < 4; k++) {
+				const char *word = action_nonsense(&d.item[i], &rules[k & 1], k & 2);
+				fuzz_must(!word || *action_nonsense_words(word), "a reason without words");
+			}
 			fuzz_take_action(&d.item[i], NULL, &why);
 		}
 		free(decision_lead_lines(&d, ACTIONS_BYTES_MAX, &count, &why));

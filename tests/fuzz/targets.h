@@ -4,11 +4,9 @@
  * One row of fuzz_targets[] each. A target says nothing about what it is given: it may refuse it, but it may not crash,
  * hang, take memory without bound, or read what it has written in another way than it meant it (fuzz_must).
  *
- * What inputs do not reach (fault/fuzz --cover), and what does: memory and disks that fail (fault/calls, fault/disk);
- * functions of these files that only write; deadlines of seconds (wire/http.c, wire/input.c, shard/wait.c: their unit
- * tests); points of packed files, one in megabytes of text (unit/data_index.c); a lead of other processes, of replicas and
- * of what its sums need (lead/gate_units.c, ps/obey.c: unit/lead_random.c, tests/sim); and verbs that fork, wait for
- * another process, or connect to sockets and write files that they are told of (daemons.c leaves them out: fault/stranger).
+ * What inputs do not reach (fault/fuzz --cover), and what does, is in `reasons`, file by file. No target has: memory and
+ * disks that fail (fault/calls, fault/disk); functions of these files that only write; deadlines of seconds; a fork, another
+ * process, and verbs that connect to sockets or write files that they are told of (fault/stranger).
  */
 #ifndef PACELINE_TESTS_FUZZ_TARGETS_H
 #define PACELINE_TESTS_FUZZ_TARGETS_H
