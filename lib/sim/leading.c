@@ -153,6 +153,8 @@ static void leading_settle(struct sim *s, const struct gate_effect *e)
 	}
 	for (size_t i = 0; i < e->lines; i++) {
 		const struct gate_line *l = &e->line[i];
+		if (i + LEADING_AHEAD < e->lines)
+			fetch_ahead(&s->row_seat[l[LEADING_AHEAD].seat - 1], 1);
 		s->range[i] = (struct queue_range){.is_back = l->back,
 						   .worker = l->worker,
 						   .seat = s->row_seat[l->seat - 1],
