@@ -22,6 +22,7 @@
  * KEYS  say=FILE      the requests, a line each; lines behind one with bytes=N are its payload
  *       state=REQUEST its answer, or the file `state` that it writes, is the state
  *       program=NAME  the calls of this program count, among those that COMMAND starts
+ *       own=1         only calls and allocations of its own code count, not those of libraries for themselves (MPI's)
  *       speaks=NAME   whose message says why, if not that program's
  *       mask=KEY,KEY  fields that no two runs share
  *       status=N      of the first run (0)
@@ -63,6 +64,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -73,7 +75,7 @@
 #define REQUESTS_MAX 512
 
 static const char *name, *dir, *program, *speaks, *say_file, *state_request, *mask, *check, *preload, *only, *again_statuses, *last;
-static int first_status, show;
+static int first_status, show, is_own_only;
 static double deadline = 60.0;
 static long most, pairs, part, parts = 1;
 static char **command;
@@ -237,6 +239,7 @@ static struct allocations {
 
 static struct run {
 	pid_t pid;
+	pid_t main;             /* the program's, if that is another one */
 	int status;             /* as of waitpid(2) */
 	int hung, struck, struck_then, hit_stderr, killed;
 	long behind;            /* calls behind the first one that could give the second error */
@@ -365,6 +368,54 @@ static unsigned can_give(pid_t tid, const struct call *call, const struct user_r
 	return could;
 }
 
+/* ---- whose call it is ---- */
+
+/* Where there is code; what is mapped later is read again. */
+static struct code {
+	uintptr_t begin, end;
+	enum { OWN, OF_C, OF_OTHERS } of;
+} codes[1024];
+static size_t code_count;
+static pid_t codes_of;
+
+static void read_codes(pid_t tid)
+{
+	char path[60], line[1200], exe[1000];
+	snprintf(path, sizeof path, "/proc/%d/exe", (int)tid);
+	ssize_t n = readlink(path, exe, sizeof exe - 1);
+	exe[n > 0 ? n : 0] = '\0';
+	snprintf(path, sizeof path, "/proc/%d/maps", (int)tid);
+	FILE *maps = fopen(path, "re");
+	for (code_count = 0; maps && fgets(line, sizeof line, maps);) {
+		unsigned long begin, end;
+		char may[5], file[1000] = "";
+		if (sscanf(line, "%lx-%lx %4s %*s %*s %*s %999s", &begin, &end, may, file) < 3 || may[2] != 'x' ||
+		    code_count == sizeof codes / sizeof *codes)
+			continue;
+		const char *base = strrchr(file, '/');
+		int of_c = !base || strncmp(base, "/libc.", 6) == 0 || strncmp(base, "/libc-", 6) == 0 || strstr(base, "failing-malloc");
+		codes[code_count++] = (struct code){begin, end, strcmp(file, exe) == 0 ? OWN : of_c ? OF_C : OF_OTHERS};
+	}
+	if (maps)
+		fclose(maps);
+	codes_of = tid;
+}
+
+/* By the first address on the stack that is code, and none of the C library's. */
+static int is_own(pid_t tid, const struct user_regs_struct *r)
+{
+	uintptr_t stack[512];
+	struct iovec here = {stack, sizeof stack}, there = {(void *)(uintptr_t)r->rsp, sizeof stack};
+	ssize_t n = process_vm_readv(tid, &here, 1, &there, 1, 0);
+	if (codes_of != group_of(tid))
+		read_codes(group_of(tid));
+	for (size_t i = 0; n > 0 && i < (size_t)n / sizeof *stack; i++)
+		for (size_t k = 0; k < code_count; k++)
+			if (stack[i] >= codes[k].begin && stack[i] < codes[k].end && codes[k].of != OF_C)
+				return codes[k].of == OWN;
+	return 0;
+}
+
 static void tell_where(struct task *t, const struct user_regs_struct *r)
 {
 	char text[256] = "", path[60];
@@ -426,7 +477,9 @@ static void enter(struct task *t, struct user_regs_struct *r)
 	t->result = 1;
 	t->kills = 0;
 	t->piece = 0;
-	if (!t->call)
+	if (is_own_only && r->orig_rax == SYS_mmap && (r->rdx & PROT_EXEC))
+		codes_of = 0;
+	if (!t->call || (is_own_only && !is_own(t->tid, r)))
 		return;
 	/* Of many that are the same, such as in a loop that fills a file, the first two count. */
 	unsigned long long now[3] = {r->orig_rax, r->rdi, r->rdx};
@@ -505,6 +558,8 @@ static void reach_main(struct task *t)
 	ptrace(PTRACE_POKETEXT, t->tid, (void *)t->entry, (void *)t->code);
 	t->state = COUNTED;
 	t->is_inside = 0;
+	if (!run.main)
+		run.main = t->tid;
 }
 
 static int is_program(pid_t tid)
@@ -860,12 +915,16 @@ static int reach(void)
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	struct timespec pause = {.tv_nsec = 300000};
 	snprintf(to.sun_path, sizeof to.sun_path, "work/sock"); /* in DIR, however long that is */
-	while (!has_ended() && seconds_since(&run.began) < deadline) {
+	/* Where all calls fail, it may live and never listen. */
+	double limit = fault.is_always && fault.what != SHORT ? deadline / 4 : deadline;
+	while (!has_ended() && seconds_since(&run.began) < limit) {
 		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
 			return fd;
 		close(fd);
 		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < 5000000)
+			pause.tv_nsec += pause.tv_nsec / 8;
 	}
 	return -1;
 }
@@ -880,7 +939,7 @@ struct input {
 static int is_waiting(char *ran, size_t max)
 {
 	char path[60], text[1000];
-	pid_t pid = __atomic_load_n(&run.pid, __ATOMIC_ACQUIRE);
+	pid_t pid = has_ended() ? 0 : run.main ? run.main : run.pid;
 	size_t len = 0, n;
 	struct dirent *e;
 	if (pid <= 0 || read_proc(text, sizeof text, pid, "syscall") == 0)
@@ -1385,6 +1444,8 @@ int main(int argc, char **argv)
 				*texts[k].target = *value ? value : NULL;
 		if (strncmp(argv[i], "status=", 7) == 0)
 			first_status = atoi(value);
+		if (strncmp(argv[i], "own=", 4) == 0)
+			is_own_only = atoi(value);
 		if (strncmp(argv[i], "show=", 5) == 0)
 			show = atoi(value);
 		if (strncmp(argv[i], "pairs=", 6) == 0)
@@ -1425,6 +1486,8 @@ int main(int argc, char **argv)
 	allocations = mmap(NULL, sizeof *allocations, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	setenv("FAILING_ALLOCATIONS", shared, 1);
 	setenv("FAILING_PROGRAM", program, 1);
+	if (is_own_only)
+		setenv("FAILING_OWN", "1", 1);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_IGN);

@@ -1,7 +1,7 @@
 /*
  * failing-malloc: an allocation of a program fails.  Preloaded (LD_PRELOAD) by tests/fault/calls.c,
  * which counts and says in the file $FAILING_ALLOCATIONS which one, of the program $FAILING_PROGRAM and
- * its children.  Counts from main() on.  Under gcc's ASan it stands before ASan's own functions
+ * its children; with $FAILING_OWN only those of its own code, not of libraries for themselves.  Counts from main() on.  Under gcc's ASan it stands before ASan's own functions
  * (verify_asan_link_order=0).  What OpenBLAS allocates for itself does not fail: it never looks whether
  * it was given anything, and nothing of ours can help it.
  */
@@ -19,6 +19,16 @@ static struct allocations {
 	int is_always, struck;
 } *shared;
 
+typedef int main_fn(int, char **, char **);
+static main_fn *real_main;
+static int is_own_only;
+
+static int is_own(void *caller)
+{
+	Dl_info object, program;
+	return dladdr(caller, &object) != 0 && dladdr((void *)real_main, &program) != 0 && object.dli_fbase == program.dli_fbase;
+}
+
 static int is_of_blas(void *caller)
 {
 	Dl_info object;
@@ -28,7 +38,7 @@ static int is_of_blas(void *caller)
 /* Whether this allocation of CALLER fails. */
 static int fails_for(void *caller)
 {
-	if (!shared || is_of_blas(caller))
+	if (!shared || is_of_blas(caller) || (is_own_only && !is_own(caller)))
 		return 0;
 	long mine = __atomic_add_fetch(&shared->count, 1, __ATOMIC_RELAXED);
 	if (shared->nth == 0 || (mine != shared->nth && !(shared->is_always && mine > shared->nth)))
@@ -94,13 +104,11 @@ char *strndup(const char *s, size_t n)
 	return fails() ? NULL : real(s, n);
 }
 
-typedef int main_fn(int, char **, char **);
-static main_fn *real_main;
-
 static int counted_main(int argc, char **argv, char **environment)
 {
 	const char *path = getenv("FAILING_ALLOCATIONS"), *program = getenv("FAILING_PROGRAM");
 	int fd = -1;
+	is_own_only = getenv("FAILING_OWN") != NULL;
 	if (path && program && strcmp(program, program_invocation_short_name) == 0)
 		fd = open(path, O_RDWR | O_CLOEXEC);
 	void *memory = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
