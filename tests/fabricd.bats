@@ -360,3 +360,38 @@ asked() {
 	run fabricd --run-dir "$T" --host "a b"
 	[ "$status" -eq 64 ]
 }
+
+@test "an allocation fails: routes are in force and answered, or refused, or the world ends" {
+	command -v cc >/dev/null || skip "no compiler here"
+	cc -shared -fPIC -O1 -o failing-malloc.so "$BATS_TEST_DIRNAME/fault/failing-malloc.c" -ldl
+	ldd "$(command -v fabricd)" | grep -q asan && skip "a sanitizer is preloaded already"
+	export FAILING_OWN=1 FAILING_PROGRAM=fabricd FAILING_ALLOCATIONS=$T/allocations
+	local k answer ends=0
+	for ((k = 1; k <= 20; k++)); do
+		if [ ! -S a/fabric.sock ]; then
+			head -c 24 /dev/zero >allocations
+			mkdir -p a
+			start alone env LD_PRELOAD="$T/failing-malloc.so" fabricd -d a --host a
+			ready a/fabric.sock
+		fi
+		# The kth from now on: count, nth.
+		python3 - allocations $k <<-'END'
+			import struct, sys
+			with open(sys.argv[1], "r+b") as file:
+			    count, = struct.unpack("q", file.read(8))
+			    file.write(struct.pack("q", count + int(sys.argv[2])))
+		END
+		answer=$(r="route socket=s$k.sock host=a" && printf 'routes bytes=%d\n%s\n' $((${#r} + 1)) "$r" |
+			timeout 20 socat -t 15 - UNIX-CONNECT:a/fabric.sock | tail -n +2 | cut -f 1)
+		case $answer in
+		ok | err\ code=*) ;;
+		*)
+			ended "$PID"
+			[ "$status" -eq 71 ]
+			[ ! -e a/fabric.sock ]
+			ends=$((ends + 1))
+			;;
+		esac
+	done
+	[ $ends -gt 0 ]
+}

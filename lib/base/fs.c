@@ -488,7 +488,11 @@ int fs_lock(const char *path, int *fd, struct error *err)
 		int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 		if (lock < 0)
 			return error_errno(err, ERROR_CANTCREAT, path, "lock can't be made");
-		if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+		int result;
+		do /* on another host's disk it may take a while */
+			result = flock(lock, LOCK_EX | LOCK_NB);
+		while (result != 0 && errno == EINTR);
+		if (result != 0) {
 			if (errno == EWOULDBLOCK)
 				error_set(err, ERROR_TEMPFAIL, path,
 					  "another instance runs: it holds this lock");

@@ -197,7 +197,10 @@ static int open_relay(struct fabric *f, struct error *err)
 	struct relay_options relay = {.base = server_base(f->server),
 				      .world = f->world,
 				      .run_dir = f->options.run_dir};
-	struct routing_options routing = {.world = f->world, .file = f->options.routes};
+	struct routing_options routing = {.world = f->world,
+					  .file = f->options.routes,
+					  .broken = fabric_on_broken,
+					  .owner = f};
 	if (relay_new(&f->relay, &relay, err) != 0)
 		return -1;
 	routing.relay = f->relay;

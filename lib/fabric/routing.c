@@ -57,16 +57,23 @@ struct routing {
 	struct waiting *waiting;
 };
 
+/* Whoever waits for a message that can't be sent waits forever, and some ranks would have other routes
+ * than others: -1, and the world ends. */
 static int routing_say(struct routing *r, unsigned rank, enum kind kind, uint64_t number,
 		       const char *text, size_t len)
 {
 	struct head head = {.kind = kind, .number = number};
 	const struct head more = {.kind = KIND_MORE};
-	for (; len > PIECE_BYTES; text += PIECE_BYTES, len -= PIECE_BYTES)
-		if (world_tell(r->options.world, rank, WORLD_ROUTES, &more, sizeof more, text,
-			       PIECE_BYTES) != 0)
-			return -1;
-	return world_tell(r->options.world, rank, WORLD_ROUTES, &head, sizeof head, text, len);
+	int result = 0;
+	for (; len > PIECE_BYTES && result == 0; text += PIECE_BYTES, len -= PIECE_BYTES)
+		result = world_tell(r->options.world, rank, WORLD_ROUTES, &more, sizeof more, text,
+				    PIECE_BYTES);
+	if (result == 0)
+		result = world_tell(r->options.world, rank, WORLD_ROUTES, &head, sizeof head, text,
+				    len);
+	if (result != 0)
+		r->options.broken(r->options.owner);
+	return result;
 }
 
 /* ---- rank 0 ---- */
@@ -159,6 +166,7 @@ static void on_now(struct routing *r, uint64_t version, const char *text, size_t
 	struct error why;
 	if (routes_read(&routes, text, len, "routes", &why) != 0) {
 		log_say(LOG_LEVEL_ERROR, "%s", why.text); /* no memory: rank 0 has read them */
+		r->options.broken(r->options.owner);
 		return;
 	}
 	relay_set_routes(r->options.relay, &routes);
@@ -233,6 +241,7 @@ static void routing_on_message(unsigned rank, const void *data, size_t bytes, vo
 	if (keep_piece(p, text, len) != 0) {
 		log_say(LOG_LEVEL_ERROR, "routes of rank %u: too long, or out of memory", rank);
 		p->len = ROUTES_TEXT_MAX; /* so everything that belongs to it is gone, too */
+		r->options.broken(r->options.owner);
 		if (h.kind == KIND_MORE)
 			return;
 	} else if (h.kind != KIND_MORE)

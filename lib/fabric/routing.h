@@ -16,6 +16,9 @@ struct routing_options {
 	struct world *world;
 	struct relay *relay; /* to which routes in force are given */
 	const char *file;    /* rank 0 reads it; may be NULL */
+	/* For lack of memory this rank does not have the routes that others have, or can't say so. */
+	void (*broken)(void *owner);
+	void *owner;
 };
 
 /* Rank 0 has read the file when this returns. Options are copied, what they point to is

@@ -49,7 +49,8 @@ int timer_set(struct timer *t, double seconds)
 
 void timer_stop(struct timer *t)
 {
-	event_del(&t->event);
+	if (t)
+		event_del(&t->event);
 }
 
 int timer_is_set(const struct timer *t)

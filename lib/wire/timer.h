@@ -14,7 +14,7 @@ void timer_free(struct timer *t); /* NULL is fine */
 /* Sets it to so many seconds from now, whatever was set before; 0: the next turn of the loop. -1:
  * no memory. */
 int timer_set(struct timer *t, double seconds);
-void timer_stop(struct timer *t);
+void timer_stop(struct timer *t); /* the same */
 int timer_is_set(const struct timer *t);
 
 #endif
