@@ -210,6 +210,22 @@ four() {
 	done
 }
 
+@test "batches overlap with sums, and late ones are left out: each row is trained once, whatever happens" {
+	local fields seed
+	for fields in profile=0 late=1.5 'late=1.2 backup=1' 'late=2 solution=antdt-nd every=1 short=1 long=5' 'late=3 solution=lb-bsp'; do
+		four "sync=allreduce hosts=3 delay=1 most-workers=6 hung=4 $fields" 'cost start=0.7 sum=0.03 message=0.002 commit=0.003 rows=0.001 save=0.1' \
+			'transient p=0.4 on=0.7 every=1.3 sleep=0.4 intensity=1' 'event kind=kill id=w1 at=2.2' 'event kind=stop id=w2 at=3.13' \
+			'event kind=stop id=w0 at=3.5' 'event kind=go-on id=w0 at=5' 'event kind=leave id=w3 at=4.2' 'event kind=join id=w3 at=6.1' \
+			'scale workers=6 at=7.7' 'scale workers=3 at=12.2' >c
+		for seed in 1 2 3; do
+			trainsim -s --seed $seed <c >last
+			echo "$fields: $(<last)"
+			[ "$(plrec tsv state samples delay-most <last)" = "done"$'\t40000\t1' ]
+			[ "$fields" != late=1.5 ] || [ "$(plrec tsv stale <last)" -gt 0 ]
+		done
+	done
+}
+
 @test "a job is scaled: each row is trained once, whatever happens meanwhile" {
 	local sync
 	for sync in bsp asp ssp:2 'allreduce hosts=2' 'bsp solution=antdt-nd every=1' 'bsp solution=lb-bsp'; do
@@ -365,7 +381,7 @@ brain() {
 		[[ $output == *"stdin:3"* ]]
 	done
 	for line in workers=1000000000000000000 workers=0 workers=NaN workers=401 samples=1e18 batch=0 sync=ssp:x \
-		sync=some predict=soothsayer load=2 hung=soon hung=-1 hung=nap:3 restarts=-1 delay=3 delay=0 fabric=carrier scaling=some late=2 lamda=2 solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 backup=4 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
+		sync=some predict=soothsayer load=2 hung=soon hung=-1 hung=nap:3 restarts=-1 delay=3 delay=0 fabric=carrier scaling=some late=2 'delay=2 sync=allreduce' 'late=0.5 sync=allreduce delay=1' lamda=2 solution=nothing every=0 every=1e-9 checkpoint=1e-9 short=5000 servers=9999 hosts=5 ahead=9999999 backup=4 most-workers=1e9 most-servers=4097 epochs=18446744073709551615; do
 		run -65 trainsim < <(four "$line" | sed "1s/ ${line%%=*}=[^ ]*\\(.*${line%%=*}\\)/\\1/")
 		echo "$line: $output"
 		[[ $output == *"stdin:1"* ]]
@@ -652,6 +668,8 @@ series role=worker id=w999999 size=1 samples=200 batches=19 time-sum=2 last=1000
 	[[ $(<c) == "job job=copied sync=ssp:2 workers=2 servers=1 hosts=1 samples=400 batch=40 shard=80 epochs=3 "*" every=5 "*" lambda=1.7 "* ]]
 	echo 'cost sample=0.001' >>c
 	[ "$(trainsim -s <c | plrec tsv samples)" = 1200 ]
+	sed 's/^SYNC=.*/SYNC=allreduce,delay:1,late:1.5/;s/antdt-nd,every:5,lambda:1.7/none/' job.env >late.env
+	trainctl check late.env --cluster --run-dir none | grep -q '^job .* sync=allreduce .* delay=1 late=1.5 '
 	sed -i 's/^DATA=.*/DATA=gone.csv/' job.env
 	run -66 trainctl check job.env --cluster --run-dir none
 }

@@ -102,9 +102,10 @@ static const char *announce_host(size_t host, void *sim)
 void announce_options(struct sim *s, struct gate_options *o)
 {
 	const struct sim_job *j = &s->job;
-	o->bounds_delay = j->delay != SIM_NO_DELAY;
+	o->bounds_delay = j->delay != SIM_NO_DELAY && !j->overlaps;
 	o->delay_max = j->delay;
 	s->announce.is_on = o->announces = o->bounds_delay && j->hosts > 1;
+	s->announce.is_timed = o->announces || j->late > 0;
 	s->announce.known_until = 0;
 	s->announce.due = INT64_MAX;
 	if (!j->by_links || !s->announce.is_on)
@@ -126,7 +127,7 @@ void announce_free(struct sim *s)
 void announce_clock(struct sim *s)
 {
 	struct sim_announce *a = &s->announce;
-	if (!a->is_on)
+	if (!a->is_timed)
 		return;
 	int64_t now = (int64_t)(s->now * NS), next;
 	if (now < a->ns)

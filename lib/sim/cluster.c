@@ -6,6 +6,7 @@
 #include "base/number.h"
 #include "base/pool.h"
 #include "job/deadline.h"
+#include "lead/late.h"
 #include "record/fields.h"
 
 #include <math.h>
@@ -29,6 +30,7 @@ static const struct field job_fields[] = {
 	{JOB("report", U64, report), .none = 10, .min = 1},
 	{JOB("backup", U64, backup)},
 	{JOB("delay", U64, delay), .none = SIM_NO_DELAY, .min = 1},
+	{JOB("late", REAL, late)},
 	{JOB("bytes", REAL, bytes)},
 	{JOB("every", REAL, every)},
 	{JOB("short", REAL, window_short)},
@@ -115,8 +117,11 @@ static int cluster_read_fabric(struct sim_job *j, const struct record *r, struct
 	j->by_links = fabric && strcmp(fabric, "mlfabric") == 0;
 	if (fabric && !j->by_links && strcmp(fabric, "plain") != 0)
 		return error_set(err, ERROR_DATA, NULL, "fabric=%.40s: plain or mlfabric", fabric);
-	if (j->delay != SIM_NO_DELAY && strncmp(j->sync, "ssp", 3) != 0 && strcmp(j->sync, "asp") != 0)
-		return error_set(err, ERROR_DATA, NULL, "delay=: only with sync=ssp:N and asp");
+	j->overlaps = strcmp(j->sync, "allreduce") == 0 && j->delay == 1;
+	if (j->delay != SIM_NO_DELAY && strncmp(j->sync, "ssp", 3) != 0 && strcmp(j->sync, "asp") != 0 && !j->overlaps)
+		return error_set(err, ERROR_DATA, NULL, "delay=: only with sync=ssp:N and asp, or 1 with allreduce");
+	if (j->late > 0 && (!j->overlaps || j->late < 1 || j->late > LATE_TIMES_MAX))
+		return error_set(err, ERROR_DATA, NULL, "late=: 1 to %g, with sync=allreduce delay=1", LATE_TIMES_MAX);
 	return 0;
 }
 
@@ -172,6 +177,7 @@ static void cluster_make_node(struct sim *s, size_t i)
 	uint64_t share = s->job.batch / s->job.workers;
 	n->pace = 1;
 	n->owes = n->ready_at = -1;
+	overlap_forget(n);
 	n->host = i < s->workers ? (uint32_t)(i % s->first_workers * s->job.hosts / s->first_workers) : SIM_NO_HOST;
 	n->has_come = i >= s->job.workers; /* the lead does not expect it at the beginning */
 	n->role = i < s->workers ? NODE_WORKER : NODE_SERVER;

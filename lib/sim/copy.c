@@ -54,8 +54,10 @@ void copy_job(struct record_out *o, const struct job *job, uint64_t samples, uin
 	if (job->hung[0])
 		record_add(o, "hung", job->hung);
 	record_add_u64(o, "restarts", job->restarts);
-	if (job_bounds_delay(job))
+	if (job_bounds_delay(job) || job_overlaps(job))
 		record_add_u64(o, "delay", job->delay_max);
+	if (job->late > 0)
+		record_add_brief(o, "late", job->late);
 	if (strcmp(job->fabric, "mlfabric") == 0)
 		record_add(o, "fabric", "mlfabric");
 	record_add_u64(o, "profile", strcmp(job->profile, "on") == 0);
@@ -925,6 +927,10 @@ static int copy_put_job(const struct copy *c, const struct job *job, uint64_t sa
 {
 	struct record_out *o = RECORD_BARE("job");
 	struct job as = *job;
+	if (job_overlaps(job)) { /* of a sum, the commit here, only what workers waited for is known: it comes after the batch */
+		as.delay_max = 0;
+		as.late = 0;
+	}
 	if (job->checkpoint_every > 0) /* the next one is due so long after one is written */
 		as.checkpoint_every += c->written;
 	copy_job(o, &as, samples, hosts);

@@ -41,6 +41,7 @@ int leading_ready(struct sim *s, struct error *err)
 		return -1;
 	if (o.sync != GATE_BSP)
 		o.expect = 0;
+	o.late = s->job.late;
 	announce_options(s, &o);
 	if (balance_is(s->job.solution)) {
 		if (balance_new(&s->balance, s->job.solution, s->job.batch, 1, err) != 0)
@@ -70,7 +71,7 @@ int leading_has_replicas(const struct sim *s)
 static int leading_has_pushed(struct sim *s, const struct order_member *m)
 {
 	const struct sim_node *n = sim_find(s, m->worker);
-	return n->generation == m->generation && n->state == SIM_PUSHING;
+	return n->generation == m->generation && (n->state == SIM_PUSHING || n->is_flying);
 }
 
 /* The sum is made when all members have pushed. */
@@ -105,7 +106,7 @@ void leading_summed(struct sim *s, uint32_t round)
 		const struct order_member *m = &s->member[i];
 		const struct sim_node *n = sim_find(s, m->worker);
 		gate_summed_of(s->gate, strtoull(m->replica + 1, NULL, 10), s->round, m->worker,
-			       m->generation, n->sequence, n->batch.samples);
+			       m->generation, n->sequence, n->is_flying ? n->flying : n->batch.samples);
 	}
 	for (size_t i = 0; i < s->job.hosts; i++)
 		gate_summed(s->gate, i, s->round, 0);
@@ -189,6 +190,8 @@ void leading_settled(struct sim *s)
 	s->last_at = s->now;
 	gate_settled(s->gate, s->settlement.number, fenced, refusals);
 	leading_obey(s);
+	if (s->job.late > 0)
+		overlap_settled(s);
 	worker_serve(s);
 	free(fenced);
 }
@@ -198,7 +201,9 @@ void leading_settled(struct sim *s)
 static void leading_answer(struct sim *s, const struct gate_effect *e)
 {
 	struct sim_node *n = sim_of_process(s, e->token);
-	if (n)
+	if (s->job.late > 0 && overlap_is_token(e->token))
+		overlap_late(s, n, e);
+	else if (n)
 		worker_answered(s, n, e);
 }
 
@@ -302,7 +307,7 @@ void leading_obey(struct sim *s)
 			leading_carry_out(s, e);
 		}
 		announce_clock(s);
-	} while (s->announce.is_on && !s->failed && leading_carry_one(s));
+	} while (s->announce.is_timed && !s->failed && leading_carry_one(s));
 	leading_look_at_sum(s);
 	s->is_obeying = 0;
 	if (gate_failed(s->gate)) {

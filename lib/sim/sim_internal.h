@@ -1,6 +1,6 @@
 /* The inside of a simulation: cluster.c (what the input says), trainer.c (workers), network.c (links), leading.c
- * (the lead's effects, shardd, servers), announce.c (pushes that take turns), control.c (monitor, decisions,
- * restarts), hung.c (who hangs), scale.c, resources.c (the brain), sim.c (the loop). */
+ * (the lead's effects, shardd, servers), announce.c (pushes that take turns), overlap.c (batches beside sums),
+ * control.c (monitor, decisions, restarts), hung.c (who hangs), scale.c, resources.c (the brain), sim.c (the loop). */
 #ifndef PACELINE_SIM_SIM_INTERNAL_H
 #define PACELINE_SIM_SIM_INTERNAL_H
 
@@ -100,6 +100,8 @@ struct sim_job {
 	double restart_window, restart_cooldown;
 	uint64_t restart_limit;
 	uint64_t delay; /* the bound under ssp and asp; SIM_NO_DELAY: none */
+	int overlaps;   /* under allreduce: a batch is computed while the one before is summed */
+	double late;    /* with that: times the median, from which on a batch is late; 0: never */
 	int by_links;   /* FABRIC=mlfabric */
 	uint64_t restarts; /* of a node, in a row, after ends that nobody wanted */
 	struct solution_options options;
@@ -147,6 +149,7 @@ struct sim_group {
 struct sim_announce {
 	int is_on;
 	struct turns *turns;
+	int is_timed; /* the lead wants to know the time: they are, or a batch may be late */
 	double known_until;
 	uint64_t known_servers;
 	uint64_t *part; /* bytes of a push to each server */
@@ -248,6 +251,13 @@ struct sim_node {
 	uint64_t group;
 	double busy_until; /* a server */
 	double cores; /* of its next process, where there is a brain */
+	/* Where batches overlap with sums: */
+	int is_flying;   /* its last push, of so many samples, is not answered */
+	int has_told;    /* the lead that its batch is computed */
+	int awaits;      /* the sum that goes on without it */
+	uint64_t flying;
+	double computed_at; /* of its EVENT_COMPUTED; below 0: there is none */
+	double waits_since; /* its batch was computed then; below 0: it is not */
 	struct restart_past past; /* restarts by intention */
 	uint64_t in_force; /* samples of its batch that were decided on; 0: nobody has */
 };
@@ -320,6 +330,19 @@ void cluster_free(struct sim *s);
 /* What drags the node now; valid until the next call. */
 const struct drag *cluster_drag(struct sim *s, struct sim_node *n);
 
+/* overlap.c */
+void overlap_computes(struct sim *s, struct sim_node *n, double until); /* its batch, until then */
+void overlap_plan(struct sim *s, struct sim_node *n, double at);        /* EVENT_COMPUTED, in place of one that there was */
+int overlap_is_void(const struct sim *s, const struct sim_node *n, const struct event *e);
+int overlap_may_push(struct sim *s, struct sim_node *n); /* what it has computed; 0: not yet */
+void overlap_settled(struct sim *s); /* where batches may be late */
+void overlap_pushed(struct sim *s, struct sim_node *n);
+void overlap_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e);
+void overlap_late(struct sim *s, struct sim_node *n, const struct gate_effect *e);
+void overlap_forget(struct sim_node *n); /* what was not answered belongs to a life, or a generation, that is over */
+/* Such a token is of what the lead was told of a batch, not of a push. */
+int overlap_is_token(uint64_t token);
+
 /* network.c */
 /* When the parameters, or as many gradients, are between a worker and all servers. The link of a server, and
  * of a host, carries what it is asked for in that order. */
@@ -330,6 +353,12 @@ struct sim_line *network_line(struct sim *s, size_t number); /* of a node, or a 
 double network_sum(struct sim *s); /* when a sum that begins now has gone round the hosts */
 
 /* trainer.c */
+struct gate_who worker_who(const struct sim *s, const struct sim_node *n);
+/* From then on it pulls and computes, if its batch has begun at `mark`. */
+void worker_computes(struct sim *s, struct sim_node *n, double from, double mark);
+int worker_begins_next(struct sim *s, struct sim_node *n, double mark); /* 0: it has no rows */
+void worker_obeys(struct sim *s, struct sim_node *n, const char *actions);
+uint64_t worker_number(const char *digits); /* strtoull() takes ten times as long, and each batch has one of them */
 void worker_start(struct sim *s, struct sim_node *n);
 void worker_next(struct sim *s, struct sim_node *n);
 void worker_asks_again(struct sim *s, struct sim_node *n);

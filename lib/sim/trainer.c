@@ -8,7 +8,7 @@
 
 #define ASK_AGAIN_SECONDS 1.0 /* who has nothing to do; as worker(1) */
 
-static struct gate_who worker_who(const struct sim *s, const struct sim_node *n)
+struct gate_who worker_who(const struct sim *s, const struct sim_node *n)
 {
 	uint64_t process = sim_process(s, n);
 	return (struct gate_who){.worker = n->id, .seat = n->seat, .generation = n->generation, .incarnation = 1,
@@ -182,6 +182,7 @@ static void worker_hello(struct sim *s, struct sim_node *n)
 	n->rows_held = 0;
 	n->has_asked = 0;
 	n->is_member = 0;
+	overlap_forget(n);
 }
 
 static void worker_comes(struct sim *s, struct sim_node *n)
@@ -300,22 +301,41 @@ void worker_next(struct sim *s, struct sim_node *n)
 		worker_pulled(s, n);
 }
 
-/* It asks for the parameters now: computes, and pushes. */
+int worker_begins_next(struct sim *s, struct sim_node *n, double mark)
+{
+	unsigned waits = worker_gather(s, n);
+	if (s->failed || n->rows_held == 0)
+		return 0;
+	n->state = SIM_COMPUTING;
+	n->batch = (struct tally_batch){.samples = worker_batch_rows(n)};
+	n->mark = mark;
+	hung_owes(s, n, mark);
+	worker_computes(s, n, mark + waits * s->cost.rows, mark);
+	return 1;
+}
+
 void worker_pulled(struct sim *s, struct sim_node *n)
 {
+	worker_computes(s, n, s->now, n->mark);
+}
+
+void worker_computes(struct sim *s, struct sim_node *n, double from, double mark)
+{
 	const struct drag *drag = cluster_drag(s, n);
-	double served = fmax(s->now, s->served_at);
-	n->owes += served - s->now; /* it waits for a server */
+	double served = fmax(from, s->served_at);
+	n->owes += served - from; /* it waits for a server */
 	double pulled = network_exchange(s, n, served) + s->cost.pull;
 	double own = n->pace * (s->cost.batch + s->cost.sample * (double)n->batch.samples);
-	double elapsed = pulled - n->mark - (served - s->now) + own;
+	double elapsed = pulled - mark - (served - from) + own;
 	double computed = pulled + own + drag_pause(drag, n->batch.samples, n->actions.size, elapsed);
-	n->batch.wait = served - s->now;
+	n->batch.wait += served - from;
 	n->batch.comm = pulled - served;
 	n->batch.compute = computed - pulled;
 	if (s->job.delay != SIM_NO_DELAY)
 		n->pulled = gate_iteration(s->gate);
-	if (s->links > 0 || s->announce.is_on) /* in the order of time, as links are shared */
+	if (s->job.overlaps)
+		overlap_computes(s, n, computed);
+	else if (s->links > 0 || s->announce.is_on) /* in the order of time, as links are shared */
 		sim_plan(s, computed, EVENT_COMPUTED, n);
 	else
 		worker_computed(s, n, computed);
@@ -333,6 +353,8 @@ static void worker_sends(struct sim *s, struct sim_node *n, double from, double 
 
 void worker_computed(struct sim *s, struct sim_node *n, double at)
 {
+	if (s->job.overlaps && !overlap_may_push(s, n))
+		return;
 	if (s->announce.is_on)
 		sim_plan(s, at + s->cost.message, EVENT_ANNOUNCED, n);
 	else
@@ -400,13 +422,19 @@ void worker_pushed(struct sim *s, struct sim_node *n)
 	n->state = SIM_PUSHING;
 	hung_rests(s, n);
 	pulse_work(&n->pulse, push.count);
+	if (s->job.overlaps) {
+		n->is_flying = 1;
+		n->flying = push.count;
+	}
 	announce_clock(s);
 	gate_push(s->gate, &who, &push);
 	leading_obey(s);
+	if (s->job.overlaps)
+		overlap_pushed(s, n);
 }
 
 /* What was measured so far was about another size. */
-static void worker_obeys(struct sim *s, struct sim_node *n, const char *actions)
+void worker_obeys(struct sim *s, struct sim_node *n, const char *actions)
 {
 	struct record_walk walk = record_walk(actions, strlen(actions));
 	struct record r;
@@ -427,8 +455,7 @@ static void worker_refused(struct sim *s, struct sim_node *n)
 	sim_plan(s, s->now + s->cost.message, EVENT_NEXT, n);
 }
 
-/* As strtoull(), which takes ten times as long: each batch has one of them. */
-static uint64_t worker_number(const char *digits)
+uint64_t worker_number(const char *digits)
 {
 	uint64_t number = 0;
 	for (; *digits >= '0' && *digits <= '9'; digits++)
@@ -448,6 +475,13 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 	if (n->state == SIM_ASKING && strncmp(e->fields, "granted=1", 9) == 0) {
 		announce_granted(s, n, e->fields);
 		return;
+	}
+	if (s->job.overlaps && n->is_flying) {
+		n->is_flying = 0;
+		if (n->state == SIM_COMPUTING) {
+			overlap_answered(s, n, e);
+			return;
+		}
 	}
 	hung_owes(s, n, s->now);
 	if (n->state == SIM_LEAVING) {
@@ -486,6 +520,7 @@ void worker_dies(struct sim *s, struct sim_node *n)
 	n->late = 0;
 	n->is_member = 0;
 	n->owes = -1;
+	overlap_forget(n);
 	worker_asks(s, n, "fail", &c);
 	gate_closed(s->gate, connection);
 	leading_obey(s);
@@ -520,20 +555,31 @@ void worker_stops(struct sim *s, struct sim_node *n)
 	hung_plan(s, n);
 }
 
+static void worker_plan_again(struct sim *s, struct sim_node *n, enum event_kind kind, double at)
+{
+	if (s->job.overlaps && kind == EVENT_COMPUTED)
+		overlap_plan(s, n, at);
+	else
+		sim_plan(s, at, kind, n);
+}
+
 void worker_goes_on(struct sim *s, struct sim_node *n)
 {
 	double stood = s->now - n->stopped;
 	if (!n->is_stopped)
 		return;
 	n->is_stopped = 0;
-	n->late += n->state == SIM_COMPUTING || n->state == SIM_STARTING ? stood : 0;
+	int is_working = n->state == SIM_STARTING || (n->state == SIM_COMPUTING && n->waits_since < 0);
+	n->late += is_working ? stood : 0;
 	if (n->is_due && (!worker_is_work(n->due.kind) || !worker_is_held_up(s, n, &n->due)))
-		sim_plan(s, s->now, n->due.kind, n);
+		worker_plan_again(s, n, n->due.kind, s->now);
 	n->is_due = 0;
 }
 
 int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e)
 {
+	if (overlap_is_void(s, n, e))
+		return 1;
 	if (n->is_stopped) {
 		n->is_due = 1;
 		n->due = *e;
@@ -546,6 +592,6 @@ int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e)
 	n->batch.time += late;
 	n->batch.compute += late;
 	n->pushed_at += late;
-	sim_plan(s, e->at + late, e->kind, n);
+	worker_plan_again(s, n, e->kind, e->at + late);
 	return 1;
 }

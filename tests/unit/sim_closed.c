@@ -208,6 +208,27 @@ static void shares(void **state)
 	is_near(simulate(SUM "1e5\n").jct, 100 * (0.1 + 2 * 0.75 * 8000 / 1e5));
 }
 
+/* A batch is computed while the last one is summed: an iteration takes as long as the longer of the two. */
+static void overlapped(void **state)
+{
+	(void)state;
+#define OVER JOB "allreduce hosts=2 delay=1"
+	is_near(simulate(OVER "\ncost sample=0.001 sum=0.05\n").jct, 100 * 0.1 + 0.05);
+	is_near(simulate(OVER "\ncost sample=0.001 sum=0.3\n").jct, 0.1 + 100 * 0.3);
+	is_near(simulate(OVER "\ncost sample=0.001 sum=0.05\nnode id=w2 speed=250\n").jct, 100 * 0.4 + 0.05);
+	/* A push, and the answer to it, are messages; the first waits for no answer. */
+	is_near(simulate(OVER "\ncost sample=0.001 sum=0.3 message=0.01 commit=0.02\n").jct, 0.01 + 0.1 + 100 * 0.33 + 99 * 0.01);
+	/* The sum is over a link. */
+	is_near(simulate(OVER " bytes=8000\ncost sample=0.001\nlink id=h1 rate=4e4\n").jct, 0.1 + 100 * 0.2);
+	/* w2 takes a second for its batch that begins at 1 s. From 1.15 s on it is late: one and a half of 0.1 s. Its rows
+	 * are trained again from there on, at its usual pace, and it is in the sum after. */
+	is_near(simulate(OVER "\ncost sample=0.001\nnode id=w2 at=0.95 speed=100\nnode id=w2 at=1.05\n").jct, 100 * 0.1 + 0.9);
+	struct sim_result late = simulate(OVER " late=1.5\ncost sample=0.001\nnode id=w2 at=0.95 speed=100\nnode id=w2 at=1.05\n");
+	is_near(late.jct, 1.15 + 90 * 0.1); /* the last of these is of 100 samples */
+	assert_int_equal(late.samples, 40000);
+	assert_int_equal(late.iterations, 101);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,6 +239,7 @@ int main(void)
 		cmocka_unit_test(no_barrier),
 		cmocka_unit_test(staleness),
 		cmocka_unit_test(links), cmocka_unit_test(announced), cmocka_unit_test(shares),
+		cmocka_unit_test(overlapped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
