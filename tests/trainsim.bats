@@ -210,6 +210,23 @@ four() {
 	done
 }
 
+@test "a server dies, all go back to a checkpoint: each row is trained once, whatever happens" {
+	local sync
+	for sync in bsp asp ssp:2 'bsp backup=1' 'bsp solution=lb-bsp' 'asp delay=20 hosts=2 fabric=mlfabric'; do
+		four "sync=$sync servers=2 most-servers=3 most-workers=6 checkpoint=1.3 hung=4" \
+			'cost start=0.3 start-server=0.4 hand-over=0.1 save=0.05 message=0.002 commit=0.003 apply=0.001' \
+			'event kind=kill id=ps1 at=2.03' 'event kind=kill id=ps0 at=2.2' 'event kind=stop id=w2 at=2.1' \
+			'event kind=kill id=w1 at=2.15' 'event kind=restart id=ps0 at=4' 'event kind=kill id=ps1 at=4.1' \
+			'scale workers=6 servers=3 at=5' 'event kind=kill id=ps0 at=5.2' 'event kind=leave id=w3 at=6' 'event kind=kill id=ps2 at=7' >c
+		trainsim <c >log
+		tail -n 1 log
+		[ "$(tail -n 1 log | plrec tsv state samples)" = "done"$'\t40000' ]
+		[ "$(grep -c '^rollback ' log)" = 5 ]
+	done
+	four sync=allreduce 'event kind=kill id=ps0 at=1' >c
+	run -65 trainsim <c
+}
+
 @test "batches overlap with sums, and late ones are left out: each row is trained once, whatever happens" {
 	local fields seed
 	for fields in profile=0 late=1.5 'late=1.2 backup=1' 'late=2 solution=antdt-nd every=1 short=1 long=5' 'late=3 solution=lb-bsp'; do
@@ -371,7 +388,7 @@ brain() {
 	local line
 	for line in 'job workers=4' 'node id=w4' 'node id=ps1' 'node id=w01' 'node id=w18446744073709551616' 'node id=w1 speed=NaN' 'link id=w1 rate=0' 'link id=w7 rate=1' 'link id=h1 rate=1' 'link id=h' 'link id=h0' 'link id=h0x rate=1' 'node id=w1 host=h1' 'node id=w1 host=h00' 'link id=h00 rate=1' 'node id=w1 at=1000000001' 'node id=w1 host=w1' 'link id=w1' \
 		'cost sample=-1' 'cost batch=inf' 'event kind=kill id=w9 at=1' 'event kind=eat id=w1 at=1' 'event kind=kill id=w1' \
-		'event kind=kill id=ps0 at=1' 'scale at=1' 'scale workers=0 at=1' 'scale workers=5 at=1' 'scale workers=2 servers=2 at=1' 'transient p=2' 'persistent nodes=w9' 'replay file=nowhere' 'device' \
+		'event kind=leave id=ps0 at=1' 'event kind=oom id=w1 at=1' 'scale at=1' 'scale workers=0 at=1' 'scale workers=5 at=1' 'scale workers=2 servers=2 at=1' 'transient p=2' 'persistent nodes=w9' 'replay file=nowhere' 'device' \
 		brain 'brain cores=8' 'brain cores=8 node-cores=0' 'brain cores=1 node-cores=1' 'brain cores=8 node-cores=1000000' \
 		'brain cores=8 node-cores=8 program=nothing' 'brain cores=8 node-cores=8 memory=-1' 'brain cores=8 node-cores=8 program=off' 'brain cores=8 node-cores=8 every=-1' \
 		"node id=w1 speed=$(printf '%05000d' 1)" 'node id=w1 speed' 'cost sampel=1' 'node id=w1 sped=1' 'link id=w1 rate=1 from=2' \

@@ -381,8 +381,9 @@ static int cluster_add_event(struct sim *s, const struct record *r, struct error
 		h.kind++;
 	if (!kinds[h.kind])
 		return error_set(err, ERROR_DATA, NULL, "kind=%.40s: kill, join, leave, stop, go-on or restart", kind);
-	if (n->role != NODE_WORKER && h.kind != HAPPENS_RESTART)
+	if (n->role != NODE_WORKER && h.kind != HAPPENS_RESTART && h.kind != HAPPENS_KILL)
 		return error_set(err, ERROR_DATA, NULL, "id=%s: only workers come and go", n->id);
+	s->back.is_possible |= n->role != NODE_WORKER && h.kind == HAPPENS_KILL;
 	h.node = (uint32_t)(n - s->node);
 	return cluster_add_happening(s, &h, at, err);
 }

@@ -447,7 +447,9 @@ void control_happens(struct sim *s, uint32_t number)
 	struct sim_node *n = &s->node[h->node];
 	switch (h->kind) {
 	case HAPPENS_KILL:
-		if (n->state == SIM_OFF)
+		if (n->role == NODE_SERVER && sim_has(s, n))
+			back_go(s);
+		if (n->state == SIM_OFF || n->role == NODE_SERVER)
 			break;
 		control_event(s, n, "exit");
 		control_starts_again(s, n);

@@ -29,11 +29,12 @@ static int leading_queue(struct sim *s, struct error *err)
 	return queue_new(&s->queue, &p, err);
 }
 
-int leading_ready(struct sim *s, struct error *err)
+/* The lead, for so many workers, where the parameters have so many units. */
+static int leading_open(struct sim *s, uint64_t iteration, uint64_t expect, struct error *err)
 {
-	struct gate_options o = {.incarnation = 1, .settle_first = 1, .commit = 1, .counts = 1,
-				 .workers_max = SIM_NODES_MAX, .actions_max = SIM_ACTIONS_BYTES_MAX,
-				 .backup = s->job.backup, .expect = s->job.workers};
+	struct gate_options o = {.incarnation = s->incarnation, .iteration = iteration, .settle_first = 1, .commit = 1,
+				 .counts = 1, .workers_max = SIM_NODES_MAX, .actions_max = SIM_ACTIONS_BYTES_MAX,
+				 .backup = s->job.backup, .expect = expect};
 	int replicas = leading_has_replicas(s);
 	if (replicas)
 		o.replicas = (size_t)s->job.hosts;
@@ -44,12 +45,12 @@ int leading_ready(struct sim *s, struct error *err)
 	o.late = s->job.late;
 	announce_options(s, &o);
 	if (balance_is(s->job.solution)) {
-		if (balance_new(&s->balance, s->job.solution, s->job.batch, 1, err) != 0)
+		if (!s->balance && balance_new(&s->balance, s->job.solution, s->job.batch, 1, err) != 0)
 			return -1;
 		o.balance = leading_balance;
 		o.balance_arg = s;
 	}
-	if (leading_queue(s, err) != 0 || gate_new(&s->gate, &o, err) != 0)
+	if (gate_new(&s->gate, &o, err) != 0)
 		return -1;
 	gate_shards(s->gate, 1);
 	gate_servers(s->gate, 1);
@@ -59,6 +60,24 @@ int leading_ready(struct sim *s, struct error *err)
 		gate_replica(s->gate, i, &(struct gate_replica){.serving = 1});
 	leading_obey(s);
 	return 0;
+}
+
+int leading_ready(struct sim *s, struct error *err)
+{
+	s->incarnation = 1;
+	return leading_queue(s, err) == 0 ? leading_open(s, 0, s->job.workers, err) : -1;
+}
+
+int leading_again(struct sim *s, uint64_t iteration, size_t there, struct error *err)
+{
+	gate_free(s->gate);
+	s->gate = NULL;
+	s->incarnation = queue_incarnation(s->queue);
+	s->is_expecting = s->is_smaller = 0;
+	s->to_come = 0;
+	s->first_waiter = s->last_waiter = NULL;
+	s->announce.group.count = 0;
+	return leading_open(s, iteration, there, err);
 }
 
 int leading_has_replicas(const struct sim *s)
@@ -166,7 +185,7 @@ static void leading_settle(struct sim *s, const struct gate_effect *e)
 	}
 	s->ranges = e->lines;
 	s->settlement = (struct queue_settlement){.number = e->number, .iteration = e->iteration,
-						  .incarnation = 1, .is_whole = e->whole};
+						  .incarnation = s->incarnation, .is_whole = e->whole};
 	sim_plan(s, s->now + s->cost.commit, EVENT_SETTLED, NULL);
 }
 
@@ -217,6 +236,7 @@ static void leading_cut(struct sim *s, const struct gate_effect *e)
 	sim_log(s, RECORD("checkpoint", F("iteration", gate_iteration(s->gate)), F_SECONDS("stall", s->cost.save)));
 	for (size_t i = s->workers; i < s->nodes; i++)
 		leading_busy(s, &s->node[i], s->cost.save);
+	back_cut(s);
 	sim_plan(s, s->now + s->cost.save, EVENT_SAVED, NULL);
 }
 

@@ -33,6 +33,7 @@ void sim_free(struct sim *s)
 	cluster_free(s);
 	resources_free(s);
 	announce_free(s);
+	back_free(s);
 	free(s->range);
 	free(s->member);
 	free(s);
@@ -133,6 +134,8 @@ static void sim_begin(struct sim *s)
 		control_event(s, &s->node[i], "ready");
 	}
 	sim_log(s, RECORD("phase", F("name", "running")));
+	back_cut(s); /* a job has a checkpoint at its beginning */
+	back_saved(s);
 	s->to_come = (size_t)s->job.workers;
 	if (s->cost.stagger > 0 && !s->balance) /* the first of them does not wait for the others */
 		gate_begin(s->gate);
@@ -206,6 +209,7 @@ static void sim_handle(struct sim *s, const struct event *e)
 		leading_obey(s);
 		return;
 	case EVENT_SAVED: /* the next one is due so long after it */
+		back_saved(s);
 		gate_cut_over(s->gate);
 		leading_obey(s);
 		sim_plan(s, s->now + s->job.checkpoint, EVENT_SAVE, NULL);

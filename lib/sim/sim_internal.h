@@ -1,6 +1,7 @@
 /* The inside of a simulation: cluster.c (what the input says), trainer.c (workers), network.c (links), leading.c
- * (the lead's effects, shardd, servers), announce.c (pushes that take turns), overlap.c (batches beside sums),
- * control.c (monitor, decisions, restarts), hung.c (who hangs), scale.c, resources.c (the brain), sim.c (the loop). */
+ * (the lead's effects, shardd, servers), announce.c (pushes that take turns), overlap.c (batches beside sums), back.c (to a
+ * checkpoint), control.c (monitor, decisions, restarts), hung.c (who hangs), scale.c, resources.c (the brain), sim.c (the
+ * loop). */
 #ifndef PACELINE_SIM_SIM_INTERNAL_H
 #define PACELINE_SIM_SIM_INTERNAL_H
 
@@ -143,6 +144,19 @@ struct sim_group {
 	uint64_t number;
 	struct sim_node **node;
 	size_t count, room;
+};
+
+/* The queue and the parameters, as a checkpoint has them. */
+struct sim_saved {
+	char *text; /* NULL: there is none */
+	size_t len;
+	uint64_t iteration, samples;
+};
+
+/* All may go back to a checkpoint: a server may die. */
+struct sim_back {
+	int is_possible;
+	struct sim_saved last, next; /* next: being written */
 };
 
 /* Whether pushes are announced, and what the lead knows of the links. */
@@ -294,6 +308,8 @@ struct sim {
 	struct sim_brain brain;
 	struct pulse_rules hung;
 	struct sim_announce announce;
+	struct sim_back back;
+	uint64_t incarnation; /* of the queue and the lead */
 	struct gate *gate;
 	struct queue *queue;
 	struct sim_node *first_waiter, *last_waiter; /* at shardd, in the order in which they came */
@@ -330,6 +346,12 @@ void cluster_free(struct sim *s);
 /* What drags the node now; valid until the next call. */
 const struct drag *cluster_drag(struct sim *s, struct sim_node *n);
 
+/* back.c */
+void back_cut(struct sim *s);   /* a checkpoint begins */
+void back_saved(struct sim *s); /* it is written */
+void back_go(struct sim *s);
+void back_free(struct sim *s);
+
 /* overlap.c */
 void overlap_computes(struct sim *s, struct sim_node *n, double until); /* its batch, until then */
 void overlap_plan(struct sim *s, struct sim_node *n, double at);        /* EVENT_COMPUTED, in place of one that there was */
@@ -361,6 +383,7 @@ void worker_obeys(struct sim *s, struct sim_node *n, const char *actions);
 uint64_t worker_number(const char *digits); /* strtoull() takes ten times as long, and each batch has one of them */
 void worker_start(struct sim *s, struct sim_node *n);
 void worker_next(struct sim *s, struct sim_node *n);
+void worker_begins_anew(struct sim *s, struct sim_node *n); /* with a new queue and a new lead */
 void worker_asks_again(struct sim *s, struct sim_node *n);
 void worker_pulled(struct sim *s, struct sim_node *n);
 void worker_computed(struct sim *s, struct sim_node *n, double at);
@@ -387,6 +410,8 @@ void announce_granted(struct sim *s, struct sim_node *n, const char *fields);
 
 /* leading.c */
 int leading_ready(struct sim *s, struct error *err);
+/* A new lead, for so many workers that are there; the parameters have so many units. */
+int leading_again(struct sim *s, uint64_t iteration, size_t there, struct error *err);
 void leading_obey(struct sim *s); /* what the lead wants, after each call of it */
 void leading_settled(struct sim *s);
 void leading_summed(struct sim *s, uint32_t round);

@@ -11,7 +11,7 @@
 struct gate_who worker_who(const struct sim *s, const struct sim_node *n)
 {
 	uint64_t process = sim_process(s, n);
-	return (struct gate_who){.worker = n->id, .seat = n->seat, .generation = n->generation, .incarnation = 1,
+	return (struct gate_who){.worker = n->id, .seat = n->seat, .generation = n->generation, .incarnation = s->incarnation,
 				 .connection = process, .token = process};
 }
 
@@ -183,6 +183,19 @@ static void worker_hello(struct sim *s, struct sim_node *n)
 	n->has_asked = 0;
 	n->is_member = 0;
 	overlap_forget(n);
+}
+
+void worker_begins_anew(struct sim *s, struct sim_node *n)
+{
+	n->seat = 0;
+	n->is_listed = n->is_due = 0;
+	n->late = 0;
+	n->group = 0;
+	worker_hello(s, n);
+	n->mark = s->now;
+	n->state = SIM_IDLE;
+	hung_owes(s, n, s->now);
+	sim_plan(s, s->now + s->cost.message, EVENT_NEXT, n);
 }
 
 static void worker_comes(struct sim *s, struct sim_node *n)

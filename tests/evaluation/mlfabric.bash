@@ -5,7 +5,7 @@
 # What the kit does not have is simulated by the bench fabric-table2 (its head says how), 300 s of each cell and seed: a30,
 # MLfabric-A with a delay of at most 30, whose server sends the model through distributors; a tree; replicas of its server.
 mlfabric_job() { # WAY COMPUTE NETWORK
-	local way= slow
+	local way="" slow
 	case $1 in rates) way=" fabric=mlfabric" ;; cut) way=" fabric=mlfabric delay=1 late=1.5" ;; esac
 	case $2 in C1) slow="p=0.1 sleep=0.1" ;; C2) slow="p=0.1 sleep=0.3" ;; C3) slow="p=0.04 sleep=0.1" ;; esac
 	echo "job workers=30 hosts=15 samples=30000 batch=30 shard=30 sync=allreduce bytes=100000000$way"

@@ -229,6 +229,22 @@ static void overlapped(void **state)
 	assert_int_equal(late.iterations, 101);
 }
 
+/* A server dies at 5.05 s: all go back to the checkpoint of 3.05 s, 30 iterations, or to the beginning; a server begins
+ * for two seconds. */
+static void goes_back(void **state)
+{
+	(void)state;
+#define DIES "cost sample=0.001 start-server=2\nevent id=ps0 kind=kill at=5.05\n"
+	is_near(simulate(JOB "bsp checkpoint=3.05\n" DIES).jct, 7.05 + 70 * 0.1);
+	is_near(simulate(JOB "bsp\n" DIES).jct, 7.05 + 100 * 0.1);
+	/* That of 4.95 s is not written yet. */
+	is_near(simulate(JOB "bsp checkpoint=4.95\ncost save=0.2\n" DIES).jct, 7.05 + 100 * 0.1 + 0.15);
+	/* Once more, before there is another one: the 30 are there still. */
+	is_near(simulate(JOB "bsp checkpoint=3.05\n" DIES "event id=ps0 kind=kill at=8.05\n").jct, 10.05 + 70 * 0.1);
+	struct sim_result r = simulate("job workers=2 servers=3 samples=40000 batch=400 sync=asp checkpoint=3.05\n" DIES);
+	assert_int_equal(r.samples, 40000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,7 +255,7 @@ int main(void)
 		cmocka_unit_test(no_barrier),
 		cmocka_unit_test(staleness),
 		cmocka_unit_test(links), cmocka_unit_test(announced), cmocka_unit_test(shares),
-		cmocka_unit_test(overlapped),
+		cmocka_unit_test(overlapped), cmocka_unit_test(goes_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
