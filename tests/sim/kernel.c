@@ -189,7 +189,6 @@ int __real_fcntl(int fd, int command, ...);
 int __real_fstat(int fd, struct stat *st);
 ssize_t __real_pread(int fd, void *data, size_t len, off_t at);
 ssize_t __real_pwrite(int fd, const void *data, size_t len, off_t at);
-int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
 
 /* ---- small things ---- */
 
@@ -2044,9 +2043,13 @@ static ssize_t sim_send(int fd, const struct iovec *piece, size_t count, struct 
 	ssize_t n = stream_write(f->out, piece, count, passed);
 	if (f->out->breaks)
 		socket_break(f);
-	if (n > 0)
-		sim_trace("send %d: %zd: %.*s", fd, n, (int)(strcspn(piece->iov_base, "\n") < (size_t)n ? strcspn(piece->iov_base, "\n") : (size_t)n),
-			  (const char *)piece->iov_base);
+	if (n > 0 && sim.trace) { /* its first line, if it is text */
+		const char *text = piece->iov_base;
+		int len = 0;
+		while (len < n && (size_t)len < piece->iov_len && text[len] >= ' ' && text[len] <= '~')
+			len++;
+		sim_trace("send %d: %zd: %.*s", fd, n, len, text);
+	}
 	return n;
 }
 
@@ -2462,19 +2465,11 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 	return 0;
 }
 
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
-{
-	__real_pthread_mutex_unlock(lock);
-	sim_call();
-	return 0;
-}
-
 static int cond_wait(pthread_cond_t *news, pthread_mutex_t *lock, int64_t until)
 {
 	struct process *self = sim.running;
 	self->news = news;
-	__real_pthread_mutex_unlock(lock);
+	pthread_mutex_unlock(lock);
 	sim_wait(WAIT_TIME, until);
 	self->news = NULL;
 	deliver(self);
