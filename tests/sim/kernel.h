@@ -3,11 +3,11 @@
  * be. The programs and rooms of the kit run on it unchanged: the linker gives them the functions of kernel.c for
  * those of the C library (--wrap), and for libevent's.
  *
- * A process is a coroutine. What it forks computes at once, in a real child, and a process of the run then does what that did to
- * the machine. A process runs until it waits, or until the seed says that another one goes on in the middle of a
+ * A process is a coroutine. It runs until it waits, or until the seed says that another one goes on in the middle of a
  * call. Time passes only by calls, and jumps to the next deadline when all wait. Reads and writes come short, bytes
  * arrive late, what is not on disk is lost when the power fails, wholly or in part, all by one seed: the same seed
- * gives the same run.
+ * gives the same run. A child that is forked computes at once, as a real one, with a copy of all memory; what it does to files
+ * and sockets is then done by a process of the run. A process has no variables of its own outside of its stack and heap.
  *
  * After FoundationDB (Zhou et al., SIGMOD 2021, section 4) and TigerBeetle's VOPR.
  */
