@@ -52,9 +52,12 @@ static struct piece *relay_write_push(struct conversation *c, const char *data, 
 	return p;
 }
 
-/* Nobody reads here any more. Count what comes as read, so that the other side can end. */
+/* Nobody reads here any more. Count what comes as read, so that the other side can end. If it is only that the
+ * kernel had no memory, who reads here would wait for the rest. */
 static void relay_write_go_deaf(struct conversation *c)
 {
+	if (c->fd >= 0)
+		(void)shutdown(c->fd, SHUT_WR);
 	c->taken += c->kept;
 	conversation_drop_pieces(c);
 	c->deaf = 1;

@@ -916,7 +916,7 @@ static int reach(void)
 	struct timespec pause = {.tv_nsec = 300000};
 	snprintf(to.sun_path, sizeof to.sun_path, "work/sock"); /* in DIR, however long that is */
 	/* Where all calls fail, it may live and never listen. */
-	double limit = fault.is_always && fault.what != SHORT ? deadline / 4 : deadline;
+	double limit = fault.is_always && fault.what != SHORT ? deadline / 2 : deadline;
 	while (!has_ended() && seconds_since(&run.began) < limit) {
 		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
