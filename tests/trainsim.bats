@@ -710,10 +710,11 @@ series role=worker id=w999999 size=1 samples=200 batches=19 time-sum=2 last=1000
 	start sim bash -c 'exec trainsim <c >pipe'
 	wait_for "grep -q trainsim /proc/$PID/comm && grep -q '^State:.S' /proc/$PID/status"
 	kill -INT "$PID"
-	tail -n 1 <pipe >last &
+	exec {reads}<pipe # before nobody has it open
 	kill $holds
+	tail -n 1 <&$reads >last
+	exec {reads}<&-
 	wait "$PID"
-	wait
 	[ "$(plrec tsv state <last)" = stopped ]
 }
 
