@@ -197,7 +197,7 @@ static int set_lists(struct jobfile *f, struct lists *l, struct error *err)
 /* ---- data ---- */
 
 static int set_head(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
-		    const struct lists *l, struct error *err)
+		    struct lists *l, struct error *err)
 {
 	struct text t;
 	char rows[COLUMN_COUNT_MAX], about[COLUMN_COUNT_MAX], file[WORDS_QUOTED(256)];
@@ -212,9 +212,13 @@ static int set_head(struct jobfile *f, const struct survey *s, const struct plan
 			column_count(s->rows_about, about));
 	fprintf(t.out, "Start: trainctl run %s    Other keys: trainctl init --keys, paceline-job(5)\n",
 		words_quote(c->file, file, sizeof file));
-	if (l && l->count[COLUMN_OUT] > 0)
-		fprintf(t.out, "\n%s", text_so_far((struct text *)&l->reason[COLUMN_OUT]));
-	int result = text_whole(&t, err) == 0 ? jobfile_head(f, text_so_far(&t), err) : -1;
+	int result = 0;
+	if (l && l->count[COLUMN_OUT] > 0) {
+		result = text_whole(&l->reason[COLUMN_OUT], err);
+		fprintf(t.out, "\n%s", text_so_far(&l->reason[COLUMN_OUT]));
+	}
+	if (result == 0)
+		result = text_whole(&t, err) == 0 ? jobfile_head(f, text_so_far(&t), err) : -1;
 	text_close(&t);
 	return result;
 }
