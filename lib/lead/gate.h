@@ -478,7 +478,7 @@ struct gate_member {
 	const struct delays *delays; /* of this generation's pushes that were applied or too stale */
 };
 typedef void gate_member_fn(const struct gate_member *member, void *arg);
-/* In worker order: node_id_compare(). */
-void gate_members(const struct gate *g, gate_member_fn *fn, void *arg);
+/* In worker order: node_id_compare(). -1: no memory, and of none. */
+int gate_members(const struct gate *g, gate_member_fn *fn, void *arg);
 
 #endif

@@ -587,13 +587,13 @@ static int members_owes(const struct worker *w)
 	       !(w->sent && w->sent->generation == w->generation);
 }
 
-void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
+int gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 {
 	const struct worker *w, **all = malloc((HASH_COUNT(g->workers) + 1) * sizeof *all);
 	size_t n = 0;
 
 	if (!all)
-		return;
+		return -1;
 	for (w = g->workers; w; w = w->hh.next) {
 		if (w->state != WORKER_OUT)
 			all[n++] = w;
@@ -616,4 +616,5 @@ void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 		fn(&m, arg);
 	}
 	free(all);
+	return 0;
 }

@@ -614,8 +614,7 @@ static void begin_all(struct lead *l)
 {
 	size_t waiting = 0;
 
-	gate_members(l->gate, count_member, &waiting);
-	if (waiting)
+	if (gate_members(l->gate, count_member, &waiting) != 0 || waiting)
 		lead_expect(l);
 }
 

@@ -531,7 +531,10 @@ static void requests_on_members(struct request *rq, void *lead)
 {
 	struct members members = {.lead = lead, .rq = rq};
 	const struct part_here *here = lead_parts_here(members.lead->parts);
-	gate_members(members.lead->gate, put_member, &members);
+	if (gate_members(members.lead->gate, put_member, &members) != 0) {
+		request_err(rq, "no-memory", "to sort the members");
+		return;
+	}
 	struct record_out *o = RECORD_BARE("ok");
 	if (here)
 		here->standby(here->part, o);

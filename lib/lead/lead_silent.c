@@ -78,7 +78,7 @@ static void lead_silent_on_look(void *lead)
 	timer_set(s->timer, LOOK_SECONDS);
 	s->seconds = now - s->at;
 	s->at = now;
-	gate_members(l->gate, lead_silent_look_at, l);
+	(void)gate_members(l->gate, lead_silent_look_at, l); /* without memory not this time */
 	HASH_ITER(hh, s->all, m, next)
 	{
 		if (!m->hung)
