@@ -364,7 +364,7 @@ asked() {
 @test "an allocation fails: routes are in force and answered, or refused, or the world ends" {
 	command -v cc >/dev/null || skip "no compiler here"
 	cc -shared -fPIC -O1 -o failing-malloc.so "$BATS_TEST_DIRNAME/fault/failing-malloc.c" -ldl
-	ldd "$(command -v fabricd)" | grep -q asan && skip "a sanitizer is preloaded already"
+	if grep -q __asan_init "$(type -P fabricd)"; then skip "not under a sanitizer"; fi
 	export FAILING_OWN=1 FAILING_PROGRAM=fabricd FAILING_ALLOCATIONS=$T/allocations
 	local k answer ends=0
 	for ((k = 1; k <= 20; k++)); do

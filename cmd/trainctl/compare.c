@@ -52,7 +52,7 @@ static int side_read_keys(struct side *s, struct error *err)
 	char path[DIRS_PATH_MAX], *text;
 	size_t len;
 	dirs_state(&s->dirs, "job.env", path);
-	if (access(path, F_OK) != 0)
+	if (access(path, F_OK) != 0 && errno == ENOENT)
 		return 0;
 	if (fs_read_file(path, JOB_FILE_MAX, &text, &len, err) != 0)
 		return -1;

@@ -173,7 +173,8 @@ static int report_make_all(const struct wanted *w, const struct report *p, struc
 		report_put_nodes(p->a);
 		report_put_links(p->a);
 		put_values(p->a);
-		report_put_verdict(p);
+		if (report_put_verdict(p) != 0)
+			return error_set(err, ERROR_OS, NULL, "out of memory");
 		put_report(p->a);
 	}
 	if (w->html)

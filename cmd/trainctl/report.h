@@ -100,11 +100,12 @@ struct report_nodes {
 	} *node;
 	size_t count;
 };
-void report_nodes(const struct account *a, struct report_nodes *out); /* node is to be freed */
+/* node is to be freed; NULL: no memory. */
+void report_nodes(const struct account *a, struct report_nodes *out);
 
-/* Verdict, Why, Next, and a table of evidence; the same as records. */
+/* Verdict, Why, Next, and a table of evidence; the same as records. -1: no memory, and not all is there. */
 void report_tell_verdict(const struct report *p, const struct report_page *page);
-void report_put_verdict(const struct report *p);
+int report_put_verdict(const struct report *p);
 
 /* ---- pictures (report_draw.c) ---- */
 

@@ -322,7 +322,7 @@ void report_tell_verdict(const struct report *p, const struct report_page *page)
 	free(all.node);
 }
 
-void report_put_verdict(const struct report *p)
+int report_put_verdict(const struct report *p)
 {
 	char text[VERDICT_LINES][VERDICT_TEXT];
 	struct report_nodes all;
@@ -341,5 +341,7 @@ void report_put_verdict(const struct report *p)
 						    F_BRIEF("worst", e.worst),
 						    F("id", e.node->id)));
 	}
+	int result = all.node ? 0 : -1;
 	free(all.node);
+	return result;
 }
