@@ -148,13 +148,17 @@ int report_read(struct report *p, const struct dirs *dirs, account_tell_fn *tell
 	if (p->a->runs == 0)
 		return error_set(err, ERROR_NEGATIVE, p->path, "no run has begun");
 	account_end(p->a);
-	return cost_of(p->a, &p->cost, err) == 0 ? effect_list(p->a, &p->effect, &p->effects, err)
-						 : -1;
+	return cost_of(p->a, &p->cost, err) != 0 ||
+			       effect_list(p->a, &p->effect, &p->effects, err) != 0
+		       ? -1
+		       : report_nodes_of(p->a, &p->nodes, err);
 }
 
 void report_free(struct report *p)
 {
 	free(p->effect);
+	free(p->nodes.node);
+	free(p->nodes.value);
 	account_free(p->a);
 }
 
@@ -173,8 +177,7 @@ static int report_make_all(const struct wanted *w, const struct report *p, struc
 		report_put_nodes(p->a);
 		report_put_links(p->a);
 		put_values(p->a);
-		if (report_put_verdict(p) != 0)
-			return error_set(err, ERROR_OS, NULL, "out of memory");
+		report_put_verdict(p);
 		put_report(p->a);
 	}
 	if (w->html)

@@ -15,11 +15,23 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Workers and servers that reported, each by name, and all that each of them did. */
+struct report_nodes {
+	struct report_node {
+		const struct account_node *node;
+		struct account_point did;
+		double up; /* seconds; 0: not known */
+	} *node; /* first the workers */
+	size_t count, workers;
+	double *value; /* room for one of each, while a median is sought */
+};
+
 struct report {
 	struct account *a;
 	struct cost cost;
 	struct effect *effect; /* in order of time */
 	size_t effects;
+	struct report_nodes nodes;
 	char path[DIRS_PATH_MAX]; /* of the log */
 };
 
@@ -91,21 +103,12 @@ void report_text(const struct report *p, int only_verdict);
 
 /* ---- nodes (report_tell.c), and what they say together (report_verdict.c) ---- */
 
-/* Workers and servers that reported, by name, and all that each of them did. */
-struct report_nodes {
-	struct report_node {
-		const struct account_node *node;
-		struct account_point did;
-		double up; /* seconds; 0: not known */
-	} *node;
-	size_t count;
-};
-/* node is to be freed; NULL: no memory. */
-void report_nodes(const struct account *a, struct report_nodes *out);
+/* For report_read(); report_free() frees it. */
+int report_nodes_of(const struct account *a, struct report_nodes *out, struct error *err);
 
-/* Verdict, Why, Next, and a table of evidence; the same as records. -1: no memory, and not all is there. */
+/* Verdict, Why, Next, and a table of evidence; the same as records. */
 void report_tell_verdict(const struct report *p, const struct report_page *page);
-int report_put_verdict(const struct report *p);
+void report_put_verdict(const struct report *p);
 
 /* ---- pictures (report_draw.c) ---- */
 

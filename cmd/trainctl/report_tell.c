@@ -143,8 +143,10 @@ static void tell_costs(const struct teller *t)
 
 static int report_tell_by_name(const void *a, const void *b)
 {
-	return node_id_compare(((const struct report_node *)a)->node->id,
-			       ((const struct report_node *)b)->node->id);
+	const struct account_node *x = ((const struct report_node *)a)->node;
+	const struct account_node *y = ((const struct report_node *)b)->node;
+	int is_worker = account_is_worker(x);
+	return is_worker != account_is_worker(y) ? (is_worker ? -1 : 1) : node_id_compare(x->id, y->id);
 }
 
 static double tell_speed(const struct report_node *n)
@@ -158,19 +160,23 @@ static int by_speed(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-void report_nodes(const struct account *a, struct report_nodes *out)
+int report_nodes_of(const struct account *a, struct report_nodes *out, struct error *err)
 {
-	*out = (struct report_nodes){.node = calloc(a->nodes + 1, sizeof *out->node)};
-	for (size_t i = 0; out->node && i < a->nodes; i++) {
+	*out = (struct report_nodes){.node = calloc(a->nodes + 1, sizeof *out->node),
+				     .value = calloc(a->nodes + 1, sizeof *out->value)};
+	if (!out->node || !out->value)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
 		if (n->points < 2 || !(account_is_worker(n) || account_is_server(n)))
 			continue;
 		double first = n->point[0].at, last = n->point[n->points - 1].at;
 		out->node[out->count++] = (struct report_node){
 			n, account_between(n, first, last), account_up(n, first, last)};
+		out->workers += (size_t)account_is_worker(n);
 	}
-	if (out->node)
-		qsort(out->node, out->count, sizeof *out->node, report_tell_by_name);
+	qsort(out->node, out->count, sizeof *out->node, report_tell_by_name);
+	return 0;
 }
 
 static const struct grid_column columns[] = {
@@ -223,23 +229,20 @@ static void report_tell_add_worker(struct grid *table, const struct report_node 
 
 static void tell_workers(const struct teller *t)
 {
-	struct report_nodes all;
-	size_t count = 0, shown;
+	struct report_node *node = t->p->nodes.node;
+	size_t count = t->p->nodes.workers, shown = count;
 	struct grid table;
 	char text[64];
-	report_nodes(t->p->a, &all);
-	for (size_t i = 0; i < all.count; i++)
-		if (account_is_worker(all.node[i].node))
-			all.node[count++] = all.node[i];
-	shown = count;
 	if (count > t->page->workers) {
 		shown = t->page->workers;
-		qsort(all.node, count, sizeof *all.node, by_speed);
-		qsort(all.node, shown, sizeof *all.node, report_tell_by_name);
+		qsort(node, count, sizeof *node, by_speed);
+		qsort(node, shown, sizeof *node, report_tell_by_name);
 	}
 	grid_init(&table, columns, COLUMNS);
 	for (size_t i = 0; i < shown; i++)
-		report_tell_add_worker(&table, &all.node[i], t->page->name);
+		report_tell_add_worker(&table, &node[i], t->page->name);
+	if (shown < count)
+		qsort(node, count, sizeof *node, report_tell_by_name);
 	if (count > 0) {
 		words(t, REPORT_HEADING, shown < count ? "The slowest workers" : "Workers");
 		t->page->table(t->page->to, &table);
@@ -248,7 +251,6 @@ static void tell_workers(const struct teller *t)
 	if (shown < count)
 		words(t, REPORT_WORDS, text);
 	grid_free(&table);
-	free(all.node);
 }
 
 /* ---- what was done, what failed ---- */

@@ -71,9 +71,9 @@ static struct evidence evidence_of(const struct report_nodes *all, const struct 
 				   int of_sample)
 {
 	struct evidence e = {NAN, -1, NULL};
-	double *value = calloc(all->count + 1, sizeof *value);
+	double *value = all->value;
 	size_t known = 0;
-	for (size_t i = 0; value && i < all->count; i++) {
+	for (size_t i = 0; i < all->count; i++) {
 		const struct report_node *n = &all->node[i];
 		double x = evidence_value(n, kind, of_sample);
 		if (account_is_server(n->node) != kind->servers || isnan(x))
@@ -90,7 +90,6 @@ static struct evidence evidence_of(const struct report_nodes *all, const struct 
 		reals_sort(value, known);
 		e.median = value[(known - 1) / 2];
 	}
-	free(value);
 	return e;
 }
 
@@ -271,12 +270,10 @@ static void verdict_next(const struct report *p, const struct report_nodes *all,
 
 /* ---- told ---- */
 
-/* all->node is to be freed. */
-static void verdict_words(const struct report *p, struct report_nodes *all, struct verdict *v,
-		    char text[VERDICT_LINES][VERDICT_TEXT])
+static void verdict_words(const struct report *p, struct verdict *v, char text[VERDICT_LINES][VERDICT_TEXT])
 {
+	const struct report_nodes *all = &p->nodes;
 	*v = verdict_of(p->a, &p->cost);
-	report_nodes(p->a, all);
 	verdict_line(p, all, v, text[0], VERDICT_TEXT);
 	verdict_why(p, all, v, text[1], VERDICT_TEXT);
 	verdict_next(p, all, v, text[2], VERDICT_TEXT);
@@ -297,16 +294,15 @@ void report_tell_verdict(const struct report *p, const struct report_page *page)
 	static const char *const label[VERDICT_LINES] = {"Verdict", "Why", "Next"};
 	char text[VERDICT_LINES][VERDICT_TEXT], median[HUMAN_MAX], worst[HUMAN_MAX], skew[HUMAN_MAX];
 	char name[OPTION_ID_MAX];
-	struct report_nodes all;
 	struct verdict v;
 	struct grid table;
-	verdict_words(p, &all, &v, text);
+	verdict_words(p, &v, text);
 	page->words(page->to, REPORT_HEADING, "Machine or job?");
 	for (size_t i = 0; i < VERDICT_LINES; i++)
 		page->row(page->to, &(struct report_row){NAN, NAN, 0, text[i], "", label[i]});
 	grid_init(&table, evidence_column, sizeof evidence_column / sizeof *evidence_column);
 	for (size_t k = 0; k < EVIDENCE; k++) {
-		struct evidence e = evidence_of(&all, &evidence_kind[k], evidence_kind[k].of_sample);
+		struct evidence e = evidence_of(&p->nodes, &evidence_kind[k], evidence_kind[k].of_sample);
 		if (!e.node)
 			continue;
 		text_name(e.node->id, page->name, name, sizeof name);
@@ -319,29 +315,24 @@ void report_tell_verdict(const struct report *p, const struct report_page *page)
 	if (table.rows > 0)
 		page->table(page->to, &table);
 	grid_free(&table);
-	free(all.node);
 }
 
-int report_put_verdict(const struct report *p)
+void report_put_verdict(const struct report *p)
 {
 	char text[VERDICT_LINES][VERDICT_TEXT];
-	struct report_nodes all;
 	struct verdict v;
-	verdict_words(p, &all, &v, text);
+	verdict_words(p, &v, text);
 	record_print(stdout, RECORD("verdict", F("kind", verdict_name[v.kind]),
 				    F("machine", (uint64_t)v.machine), F("id", v.id),
 				    F_SECONDS("seconds", v.seconds),
 				    F_BRIEF("fraction", v.seconds / p->cost.seconds),
 				    F("says", text[0]), F("why", text[1]), F("next", text[2])));
 	for (size_t k = 0; k < EVIDENCE; k++) {
-		struct evidence e = evidence_of(&all, &evidence_kind[k], evidence_kind[k].of_sample);
+		struct evidence e = evidence_of(&p->nodes, &evidence_kind[k], evidence_kind[k].of_sample);
 		if (e.node)
 			record_print(stdout, RECORD("evidence", F("name", evidence_kind[k].name),
 						    F_BRIEF("median", e.median),
 						    F_BRIEF("worst", e.worst),
 						    F("id", e.node->id)));
 	}
-	int result = all.node ? 0 : -1;
-	free(all.node);
-	return result;
 }
