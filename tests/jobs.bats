@@ -504,7 +504,7 @@ as_run() {
 	mkdir taken
 	socat UNIX-LISTEN:taken/ps1.sock,fork /dev/null 3>&- &
 	PIDS+=($!)
-	wait_for '[ -S taken/ps1.sock ]'
+	wait_for 'socat -u /dev/null UNIX-CONNECT:taken/ps1.sock' # it is there a moment before it listens
 	run -75 trainctl check job.env --run-dir "$T/taken"
 	[[ $output == *"$T/taken/ps1.sock: a process answers here already"* ]]
 	[ "$(id -u)" = 0 ] || chmod 500 tmp

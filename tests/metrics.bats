@@ -50,7 +50,8 @@ trained() {
 	grep -q "^trainctl: metrics are at /metrics of unix:$T/run.sock$" first.err
 	[ "$(stat -c %a tiny.prom)" = 644 ]
 	[ "$(stat -c %a run.sock)" = 660 ]
-	status | grep -qF " metrics=$T/tiny.prom%20unix:$T/run.sock%20http://127.0.0.1:$(port first.err) "
+	# Its addresses are told before it answers.
+	wait_for 'status | grep -qF " metrics=$T/tiny.prom%20unix:$T/run.sock%20http://127.0.0.1:$(port first.err) "'
 	wait_for 'page "$(port first.err)" now.prom && trained now.prom w0 && trained now.prom w1'
 	strict now.prom
 	[ "$(value now.prom paceline_job_state 'state="running"')" = 1 ]
