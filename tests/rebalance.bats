@@ -22,6 +22,8 @@ servers() {
 	start ps0 ps-server -s "$T/ps0.sock" --id ps0 --part 0/2 --layout layout \
 		--shards "$T/shardd.sock" --servers "$T/ps1.sock"
 	ready "$T/ps0.sock"
+	# until ps0 is connected to ps1, it refuses with code=lost
+	wait_for '[[ $(ask "$T/ps0.sock" rebalance) == "err code=early"* ]]'
 }
 
 work() {
