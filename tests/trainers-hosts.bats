@@ -251,13 +251,15 @@ one_job() {
 	STRANDED=
 	stranded h2 r2 w2
 	wait_for 'not on h2 ps -o pid= -p $STRANDED && all_up'
-	# the host is away until it is given up, and trainctl is killed meanwhile
+	# the host is away until it is given up, and trainctl is killed before it has kept that, and where w2 runs now
+	cp state/kept before
 	STRANDED=
 	hosts_link h2 down
 	stranded h2 r2 w2
-	wait_for "grep -q '^host name=h2 state=gone' state/job.log"
+	wait_for 'in_status "^node role=worker id=w2 state=up .* host=h0( |$)"'
 	kill -9 "$SUPERVISOR"
 	ended "$SUPERVISOR"
+	cp before state/kept
 	begin_on_h0 again "$T/state"
 	hosts_link h2 up
 	wait_for 'not on h2 ps -o pid= -p $STRANDED && all_up'

@@ -445,8 +445,7 @@ static int node_process_adopt(struct sup_node *n, struct error *err)
 	if (f.nodes == 0)
 		return 0;
 	adopt_process(&n->now, &f.run[0]);
-	/* The earlier supervisor may have been killed before it kept on which host this runs. */
-	sup_host_placed(n, f.run[0].host);
+	sup_host_found(n, f.run[0].host);
 	n->now.at = n->at;
 	sup_node_found(n);
 	if (f.nodes == 2) {
