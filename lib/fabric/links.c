@@ -584,11 +584,12 @@ int links_new(struct links **out, struct event_base *base, struct world *w,
 	l->far = calloc(world_size(w), sizeof *l->far);
 	l->known = calloc(world_size(w), sizeof *l->known);
 	l->timer = timer_new(base, links_on_timer, l);
-	if (!l->far || !l->known || !l->timer ||
-	    (world_size(w) > 1 && timer_set(l->timer, WINDOW_SECONDS) != 0)) {
+	if (!l->far || !l->known || !l->timer) {
 		links_free(l);
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
+	if (world_size(w) > 1)
+		timer_set(l->timer, WINDOW_SECONDS);
 	world_on(w, WORLD_LINKS, links_on_message, l);
 	*out = l;
 	return 0;

@@ -477,9 +477,10 @@ static int world_make_events(struct world *w, struct error *err)
 	struct event_base *base = w->options.base;
 	w->turn = timer_new(base, world_on_turn, w);
 	w->beat = timer_new(base, on_beat, w);
-	if (!w->turn || !w->beat || (w->size > 1 && timer_set(w->beat, BEAT_SECONDS) != 0) ||
-	    mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
+	if (!w->turn || !w->beat || mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
 		return error_set(err, ERROR_OS, "the MPI world", "no event loop");
+	if (w->size > 1)
+		timer_set(w->beat, BEAT_SECONDS);
 	return 0;
 }
 

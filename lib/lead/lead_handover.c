@@ -221,5 +221,7 @@ int lead_hand_start(struct lead *l, struct event_base *base)
 	l->absent = timer_new(base, on_absent, l);
 	if (!l->absent)
 		return -1;
-	return l->taken ? timer_set(l->absent, members_seconds(l)) : 0;
+	if (l->taken)
+		timer_set(l->absent, members_seconds(l));
+	return 0;
 }

@@ -213,12 +213,12 @@ void lead_on_rebalance(struct request *rq, void *lead)
 	l->rebalance = calloc(1, sizeof *l->rebalance);
 	if (l->rebalance)
 		l->rebalance->timer = timer_new(server_base(l->server), lead_rebalance_on_late, l);
-	if (!l->rebalance || !l->rebalance->timer ||
-	    timer_set(l->rebalance->timer, HEAT_SECONDS) != 0) {
+	if (!l->rebalance || !l->rebalance->timer) {
 		lead_rebalance_stop(l);
 		request_err(rq, "no-memory", NULL);
 		return;
 	}
+	timer_set(l->rebalance->timer, HEAT_SECONDS);
 	l->rebalance->attempt = order.attempt;
 	l->rebalance->gain = gain;
 	l->rebalance->units = 1e18;

@@ -680,9 +680,10 @@ int lead_replicas_start(struct lead *l, struct event_base *base)
 	all->late = timer_new(base, lead_replicas_on_late, l);
 	all->door = timer_new(base, on_door, l);
 	if (!all->again || !all->alone || !all->late || !all->door ||
-	    lead_replica_cut_start(l, base) != 0 ||
-	    (!l->options.sums && timer_set(all->alone, FIRST_SECONDS) != 0))
+	    lead_replica_cut_start(l, base) != 0)
 		return -1;
+	if (!l->options.sums)
+		timer_set(all->alone, FIRST_SECONDS);
 	for (size_t i = 0; i < all->count; i++) {
 		struct one *o = &all->one[i];
 		o->renew = timer_new(base, on_renew, o);

@@ -106,7 +106,10 @@ int lead_silent_start(struct lead *l, struct event_base *base)
 	s->rules.least[PULSE_BATCH] = l->options.hung_seconds;
 	s->at = clock_mono();
 	s->timer = timer_new(base, lead_silent_on_look, l);
-	return s->timer ? timer_set(s->timer, LOOK_SECONDS) : -1;
+	if (!s->timer)
+		return -1;
+	timer_set(s->timer, LOOK_SECONDS);
+	return 0;
 }
 
 void lead_silent_stop(struct lead *l)

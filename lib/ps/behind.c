@@ -153,9 +153,10 @@ static void behind_on_nowhere(void *ps)
 	const struct behind_unit *u = p->behind.first;
 	struct error err = {0};
 
-	if (server_is_reading(p->server, "kept") &&
-	    timer_set(p->behind.nowhere, NOWHERE_SECONDS) == 0)
+	if (server_is_reading(p->server, "kept")) {
+		timer_set(p->behind.nowhere, NOWHERE_SECONDS);
 		return;
+	}
 	for (size_t i = 0; u && i < u->pushes; i++) {
 		const struct staged *s = u->push[i].staged;
 		if (s->absent)
@@ -180,9 +181,10 @@ int behind_wait(struct ps *p, struct error *err)
 		"at iteration %llu: the last %llu lack gradients, which workers keep",
 		(unsigned long long)p->applied, (unsigned long long)b->units);
 	b->nowhere = timer_new(server_base(p->server), behind_on_nowhere, p);
-	if (b->nowhere && timer_set(b->nowhere, NOWHERE_SECONDS) == 0)
-		return 0;
-	return error_set(err, ERROR_OS, "ps", "out of memory");
+	if (!b->nowhere)
+		return error_set(err, ERROR_OS, "ps", "out of memory");
+	timer_set(b->nowhere, NOWHERE_SECONDS);
+	return 0;
 }
 
 static struct staged **find_absent(struct behind *b, const struct staged *like)
@@ -222,7 +224,7 @@ int behind_fill(struct ps *p, struct staged *s)
 	if (s->absent || !fill_one(p, s))
 		return 0;
 	if (p->behind.nowhere && behind_lacks(p))
-		(void)timer_set(p->behind.nowhere, NOWHERE_SECONDS);
+		timer_set(p->behind.nowhere, NOWHERE_SECONDS);
 	else if (p->behind.nowhere)
 		behind_over(p);
 	return 1;

@@ -98,9 +98,10 @@ static void try_reap(struct fork_child *f)
 
 	for (int i = 0; (got = waitpid(f->pid, NULL, WNOHANG)) == 0 && i < REAP_TRIES; i++)
 		clock_sleep(0.001);
-	if (got == 0 && f->reaper && timer_set(f->reaper, REAP_SECONDS) == 0)
-		return;
-	fork_forget(f);
+	if (got == 0 && f->reaper)
+		timer_set(f->reaper, REAP_SECONDS);
+	else
+		fork_forget(f);
 }
 
 static void on_reap(void *arg)

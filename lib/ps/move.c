@@ -156,7 +156,9 @@ static void keep_memory(struct receiver *r)
 	r->memory = NULL;
 	r->memory_fd = -1;
 	p->spare_end = timer_new(server_base(p->server), let_spare_go, p);
-	if (!p->spare_end || timer_set(p->spare_end, SPARE_SECONDS) != 0)
+	if (p->spare_end)
+		timer_set(p->spare_end, SPARE_SECONDS);
+	else
 		let_spare_go(p);
 }
 
@@ -564,8 +566,9 @@ static int move_prepare_shares(struct ps *p, struct ps_move *m, const struct ord
 	    store_incoming_begin(&m->in, p->store, &m->map, m->part, err) != 0)
 		return -1;
 	m->find = timer_new(server_base(p->server), on_find, m);
-	if (!m->find || timer_set(m->find, 0) != 0)
+	if (!m->find)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
+	timer_set(m->find, 0);
 	return 0;
 }
 

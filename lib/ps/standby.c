@@ -623,7 +623,9 @@ static void standby_on_copied(const struct fork_result *forked, void *standby)
 	request_put_record(s->rq, RECORD_BARE("copied"));
 	s->peer = peer_new(server_base(p->server), &options);
 	s->absent = timer_new(server_base(p->server), standby_on_absent, s);
-	if (!s->peer || !s->absent || timer_set(s->absent, COME_SECONDS) != 0)
+	if (s->peer && s->absent)
+		timer_set(s->absent, COME_SECONDS);
+	else
 		standby_drop(p, "out of memory");
 }
 

@@ -54,13 +54,12 @@ static struct waiter *shard_wait_add(struct service *s, struct request *rq, doub
 	struct waiter *w = calloc(1, sizeof *w);
 	if (w)
 		w->timer = timer_new(server_base(s->server), shard_wait_on_deadline, w);
-	if (!w || !w->timer || timer_set(w->timer, seconds) != 0) {
-		if (w)
-			timer_free(w->timer);
+	if (!w || !w->timer) {
 		free(w);
 		request_err(rq, "no-memory", "out of memory");
 		return NULL;
 	}
+	timer_set(w->timer, seconds);
 	w->service = s;
 	w->rq = rq;
 	w->prev = s->last_waiter;

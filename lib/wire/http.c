@@ -190,10 +190,11 @@ int http_new(struct http **out, const struct http_options *options, struct error
 	h->options = *options;
 	h->server = evhttp_new(options->base);
 	h->look = timer_new(options->base, http_on_look, h);
-	if (!h->server || !h->look || timer_set(h->look, LOOK_SECONDS) != 0) {
+	if (!h->server || !h->look) {
 		http_free(h);
 		return error_set(err, ERROR_OS, "http", "out of memory");
 	}
+	timer_set(h->look, LOOK_SECONDS);
 	evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
 	evhttp_set_max_headers_size(h->server, HEADERS_BYTES_MAX);
 	evhttp_set_max_body_size(h->server, 0);

@@ -507,9 +507,10 @@ int server_run(struct server *s, const char *notify_socket, double watchdog_seco
 	s->listener = event_new(s->base, s->listens.fd, EV_READ | EV_PERSIST, server_on_accept, s);
 	if (!s->listener || event_add(s->listener, NULL) != 0)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
-	if ((watchdog_seconds > 0 && timer_set(s->watchdog, watchdog_seconds / 2) != 0) ||
-	    (s->options.idle_seconds > 0 && timer_set(s->sweep, s->options.idle_seconds / 4) != 0))
-		return error_set(err, ERROR_OS, s->path, "no timers");
+	if (watchdog_seconds > 0)
+		timer_set(s->watchdog, watchdog_seconds / 2);
+	if (s->options.idle_seconds > 0)
+		timer_set(s->sweep, s->options.idle_seconds / 4);
 	notify_send(notify_socket, "READY=1");
 	int result = server_turn(s, err);
 	while (result == 0 && !s->stop)

@@ -1,4 +1,7 @@
-/* timer: see timer.h. */
+/*
+ * timer: see timer.h.  One that is not set waits, too, for a time that does not come: so it keeps its
+ * place among those of the loop, and it needs no memory to be set.
+ */
 #include "wire/timer.h"
 
 #include "base/clock.h"
@@ -7,18 +10,30 @@
 #include <event2/event_struct.h>
 #include <stdlib.h>
 
+#define NEVER_SECONDS 1e9
+
 struct timer {
 	struct event event;
+	int is_set;
 	void (*due)(void *owner);
 	void *owner;
 };
+
+static int timer_wait(struct timer *t, double seconds)
+{
+	struct timeval after = clock_timeval(seconds);
+	return event_add(&t->event, &after);
+}
 
 static void on_due(evutil_socket_t fd, short what, void *timer)
 {
 	struct timer *t = timer;
 	(void)fd;
 	(void)what;
-	t->due(t->owner);
+	int was_set = t->is_set;
+	timer_stop(t);
+	if (was_set)
+		t->due(t->owner);
 }
 
 struct timer *timer_new(struct event_base *base, void (*due)(void *owner), void *owner)
@@ -28,7 +43,7 @@ struct timer *timer_new(struct event_base *base, void (*due)(void *owner), void 
 		return NULL;
 	t->due = due;
 	t->owner = owner;
-	if (evtimer_assign(&t->event, base, on_due, t) == 0)
+	if (evtimer_assign(&t->event, base, on_due, t) == 0 && timer_wait(t, NEVER_SECONDS) == 0)
 		return t;
 	free(t);
 	return NULL;
@@ -41,19 +56,23 @@ void timer_free(struct timer *t)
 	free(t);
 }
 
-int timer_set(struct timer *t, double seconds)
+void timer_set(struct timer *t, double seconds)
 {
-	struct timeval after = clock_timeval(seconds);
-	return event_add(&t->event, &after);
+	t->is_set = 1;
+	/* Another one may have got its place in the turn in which it was due: rather too early than never. */
+	if (timer_wait(t, seconds) != 0)
+		event_active(&t->event, EV_TIMEOUT, 0);
 }
 
 void timer_stop(struct timer *t)
 {
-	if (t)
-		event_del(&t->event);
+	if (!t)
+		return;
+	t->is_set = 0;
+	(void)timer_wait(t, NEVER_SECONDS);
 }
 
 int timer_is_set(const struct timer *t)
 {
-	return event_pending(&t->event, EV_TIMEOUT, NULL);
+	return t->is_set;
 }

@@ -11,9 +11,9 @@ struct timer;
 struct timer *timer_new(struct event_base *base, void (*due)(void *owner), void *owner);
 void timer_free(struct timer *t); /* NULL is fine */
 
-/* Sets it to so many seconds from now, whatever was set before; 0: the next turn of the loop. -1:
+/* Sets it to so many seconds from now, whatever was set before; 0: the next turn of the loop. Needs
  * no memory. */
-int timer_set(struct timer *t, double seconds);
+void timer_set(struct timer *t, double seconds);
 void timer_stop(struct timer *t); /* the same */
 int timer_is_set(const struct timer *t);
 

@@ -132,8 +132,9 @@ void *rows_give_main(void *rows_move)
 	struct rows_move *m = rows_move;
 	struct error err = {0};
 	m->look = timer_new(server_base(m->server), rows_give_on_look, m);
-	if (!m->look || timer_set(m->look, ROWS_LOOK_SECONDS) != 0 ||
-	    server_run(m->server, NULL, 0, &err) != 0)
+	if (m->look)
+		timer_set(m->look, ROWS_LOOK_SECONDS);
+	if (!m->look || server_run(m->server, NULL, 0, &err) != 0)
 		log_say(LOG_LEVEL_WARNING, "rows are not given: %s: %s", err.place, err.text);
 	timer_free(m->look);
 	return NULL;

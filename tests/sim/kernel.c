@@ -2668,6 +2668,9 @@ struct event *event_new(struct event_base *b, evutil_socket_t fd, short events, 
 int event_add(struct event *ev, const struct timeval *after)
 {
 	struct event_base *b = ev->ev_base;
+	/* A timer that is not set (lib/wire/timer.c). */
+	if (after && after->tv_sec >= 1000000000)
+		return event_del(ev);
 	if (!(FLAGS(ev) & IS_LISTED)) {
 		b->added = sim_grow(b->added, &b->added_room, b->added_count + 1, sizeof *b->added);
 		AT(ev) = (int)b->added_count;
