@@ -60,6 +60,8 @@ static void child(struct server *server, const struct fork_job *job, int out)
 	if (dup2(pipe_fd, PIPE_FD) < 0 || (job->keep >= 0 && dup2(kept, KEPT_FD) < 0))
 		_exit(ERROR_OS);
 	close_range(job->keep >= 0 ? KEPT_FD + 1 : KEPT_FD, ~0u, 0);
+	/* Only the end of the parent, which has others to serve, must not wait. */
+	(void)fcntl(PIPE_FD, F_SETFL, 0);
 	/* The parent goes on meanwhile, and comes first. */
 	(void)setpriority(PRIO_PROCESS, 0, 10);
 	if (job->work(job->owner, KEPT_FD, &bytes, &sum, &err) == 0) {
