@@ -31,6 +31,31 @@ static void choose_transport(void)
 	setenv("OMPI_MCA_btl_tcp_max_send_size", AT_ONCE_BYTES, 0);
 }
 
+static int is_chosen(const char *variable, const char *value)
+{
+	const char *chosen = getenv(variable);
+	return chosen && strcmp(chosen, value) == 0;
+}
+
+/* Before MPI_Init: its threads could not be kept from files later. A rank by TCP needs no session directory of
+ * its own, and one that was started alone no orted(1), but Open MPI would make the one and execute the other.
+ * So it has to write only where mpirun or srun has files that ranks lock. What drivers of other transports need
+ * is not known. */
+static int fabricd_confine(const struct fabric_options *options, struct error *err)
+{
+	if (!is_chosen("OMPI_MCA_pml", "ob1") || !is_chosen("OMPI_MCA_btl", "tcp,self"))
+		return 0;
+	setenv("OMPI_MCA_orte_create_session_dirs", "0", 1);
+	setenv("OMPI_MCA_ess_singleton_isolated", "1", 1);
+	if (fs_make_dirs(options->run_dir, err) != 0)
+		return -1;
+	cmd_confine(&(struct confine_ask){.read = {"/"},
+					  .write = {options->run_dir, getenv("PMIX_SERVER_TMPDIR")},
+					  .sockets = CONFINE_ANY_SOCKETS,
+					  .signals = 1}); /* a stopped one ends before its socket is taken */
+	return 0;
+}
+
 /* Slurm's name of the node comes first: srun gives the rest of the environment to all ranks
  * alike. */
 static const char *this_host(char *name, size_t max)
@@ -137,7 +162,7 @@ int main(int argc, char **argv)
 				   "is no name of a host: letters, digits, . _ and -");
 	options.way = way_of(rounds);
 	choose_transport();
-	if (parsed != 0 || fabricd_run(&options, &err) != 0)
+	if (parsed != 0 || fabricd_confine(&options, &err) != 0 || fabricd_run(&options, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	return cmd_end(PROGRAM, status);
 }

@@ -2,6 +2,7 @@
 # over would try.
 # rooms: proc base
 load helper
+. "$BATS_TEST_DIRNAME/cluster/world.bash"
 
 setup_more() {
 	cc -shared -fPIC -O2 -o escape.so "$PACELINE_ROOT/tests/escape.c"
@@ -96,6 +97,26 @@ ALL_BUT_READ='write run unix inet signal ring'
 	refused read write run inet ring
 	ends_when_told monitor bpt-monitor -s own/monitor --log own/log --prometheus own/page
 	refused read write run inet signal ring
+}
+
+@test "fabricd has the directory of its sockets, files of mpirun, and the network" {
+	unwatched
+	needs_world
+	ends_when_told fabric.sock fabricd -d own --host a
+	refused write run ring
+	export -f tries
+	export T
+	rm tried
+	start world mpirun --oversubscribe --bind-to none -n 1 fabricd -d own/a --host a : \
+		-n 1 bash -c 'tries fabricd -d own/b --host b'
+	ready own/b/fabric.sock
+	[ "$(ask own/a/fabric.sock end)" = ok ]
+	ended "$PID"
+	[ "$status" = 0 ]
+	refused write run ring
+	# What another transport than TCP needs is not known.
+	OMPI_MCA_btl=self ends_when_told fabric.sock fabricd -d own --host a
+	refused
 }
 
 @test "a client can't have shardd write or read outside of its directory" {
