@@ -1,4 +1,7 @@
 load helper
+. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+
+teardown_more() { hosts_down; }
 
 # What a job tells Prometheus: its page is read by a strict parser (metrics.awk), and by promtool where
 # there is one.
@@ -175,6 +178,30 @@ ss_port() {
 	page "$taken" now.prom
 	strict now.prom
 	trainctl stop --run-dir run
+}
+
+@test "other hosts: none connects unless METRICS says so; whoever does has the page, whatever he asks for" {
+	hosts_up -n 2
+	job EPOCHS=1000 METRICS="'http://:9101 http://0.0.0.0:9102'"
+	slow 2000
+	start first on h0 trainctl run job.env --run-dir "$T/run"
+	asked() { on h1 socat -t 300 - TCP:h0:9102; } # from another host
+	wait_for 'printf "GET /metrics HTTP/1.0\r\n\r\n" | asked >now && grep -q "^paceline_node_up.*id=\"w1\"" now'
+	not on h1 socat -u /dev/null TCP:h0:9101,connect-timeout=10
+	on h0 socat -u /dev/null TCP:127.0.0.1:9101
+	local hostile wrong=0
+	for hostile in 'GET /../../../../etc/passwd HTTP/1.0' 'GET /%2e%2e/state/job.env HTTP/1.1' 'POST /stop HTTP/1.0' \
+		'DELETE /metrics HTTP/1.0' 'GET /metrics HTTP/9.9' 'stop' '\0\1\377' \
+		'POST /metrics HTTP/1.1\r\nHost: h0\r\nContent-Length: 99999999999' "GET /$(printf '%020000d' 0) HTTP/1.0" \
+		"GET /metrics HTTP/1.0\r\nX: $(printf '%020000d' 0)"; do
+		printf "$hostile\r\n\r\n" | asked >said 2>noise || true
+		head -c 12 said | grep -qaE '^HTTP/1\.[01] [45]' || { wrong=1; echo "$hostile: $(head -c 200 said)" | cut -c1-300; }
+	done
+	[ $wrong = 0 ]
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' | asked | sed '1,/^\r$/d' >now
+	strict now
+	[ "$(value now paceline_job_state 'state="running"')" = 1 ]
+	on h0 trainctl stop --run-dir "$T/run"
 }
 
 @test "labels are what they are, whatever stands in them" {
