@@ -164,6 +164,24 @@ route socket=y.sock host=c"
 	[ "$status" -eq 66 ]
 }
 
+@test "routes to what is no socket: a file, a link and the lock stay what they are" {
+	mkdir a
+	echo data >a/file
+	ln -s "$T/elsewhere" a/link
+	fabric
+	run say_routes c "route socket=file host=b
+route socket=link host=b
+route socket=fabric.sock.lock host=b"
+	[ "$output" = ok ]
+	run say_routes c "route socket=x.sock host=b"
+	[ "$output" = ok ]
+	[ "$(cat a/file)" = data ]
+	[ "$(readlink a/link)" = "$T/elsewhere" ]
+	[ ! -e elsewhere ]
+	[ -f a/fabric.sock.lock ]
+	wait_for '[ "$(grep -c "$T/a/.*: exists and is not a socket: listening is tried again later" world.err)" = 3 ]'
+}
+
 @test "routes that are a pipe, or have become one, are not waited for" {
 	mkdir a
 	mkfifo pipe
