@@ -124,6 +124,7 @@ struct worker {
 
 	int size_told;
 	uint64_t most; /* as `count` */
+	uint64_t idle, idle_connection; /* gate_idle(); 0: it is not */
 	struct push *announced;
 	int64_t away; /* how long after it was answered it announced the next one */
 	uint64_t owes_saved; /* iteration + 1 of a cut that is a checkpoint now, as its next answer must
@@ -284,6 +285,7 @@ struct gate {
 	uint64_t asked;         /* pushes of the settle that is out, */
 	struct push *behind;    /* and the one behind them */
 	uint64_t largest; /* samples of the largest batch settled so far */
+	size_t idle;      /* how many workers are */
 	struct delays delays;
 	int64_t now;     /* as gate_clock() said last */
 	int64_t late_at; /* then a member is late, if nothing happens */
@@ -347,6 +349,8 @@ struct worker *worker_find(const struct gate *g, const char *id); /* NULL: never
 struct worker *worker_of(const struct gate *g, const struct gate_who *who); /* the same, by its seat */
 struct worker *worker_get(struct gate *g, const char *id);
 void worker_out(struct gate *g, struct worker *w, const char *why);
+/* What gate_idle() adds to a unit's divisor. */
+uint64_t worker_idle_samples(const struct gate *g);
 /* Lets in those that wait; under BSP only when no one is active, or a unit has `closed`. */
 void worker_let_in(struct gate *g, int closed);
 void worker_fence(struct gate *g, struct worker *w);

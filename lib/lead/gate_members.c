@@ -332,6 +332,12 @@ static struct worker *admissible(struct gate *g, const struct gate_who *who)
 	return w;
 }
 
+static void not_idle(struct gate *g, struct worker *w)
+{
+	g->idle -= w->idle > 0;
+	w->idle = 0;
+}
+
 void gate_join(struct gate *g, const struct gate_who *who)
 {
 	struct worker *w = admissible(g, who);
@@ -344,6 +350,7 @@ void gate_join(struct gate *g, const struct gate_who *who)
 		w->end_token = 0;
 		w->join_token = who->token;
 		w->unaware = w->absent = 0;
+		not_idle(g, w);
 		w->connection = who->connection;
 		w->generation = who->generation;
 		if (w->state == WORKER_ACTIVE) /* again: others still wait for the barrier */
@@ -379,6 +386,29 @@ void gate_most(struct gate *g, const struct gate_who *who, uint64_t most)
 
 	if (w)
 		w->most = most;
+}
+
+void gate_idle(struct gate *g, const struct gate_who *who, uint64_t size)
+{
+	struct worker *w = worker_of(g, who);
+
+	if (!w || w->state != WORKER_ACTIVE || w->generation != who->generation ||
+	    who->incarnation != g->options.incarnation)
+		return;
+	w->idle = size < g->largest ? size : g->largest;
+	w->idle_connection = who->connection;
+	g->idle += w->idle > 0;
+}
+
+uint64_t worker_idle_samples(const struct gate *g)
+{
+	uint64_t samples = 0;
+
+	if (!g->idle || g->options.sync != GATE_BSP || g->options.balance || g->sizes_given)
+		return 0;
+	for (const struct worker *w = g->workers; w; w = w->hh.next)
+		samples += w->idle;
+	return samples < ORDER_COUNT_MAX ? samples : ORDER_COUNT_MAX;
 }
 
 int gate_pushes_to(struct gate *g, const struct gate_who *who, const char *replica)
@@ -464,6 +494,8 @@ void gate_closed(struct gate *g, uint64_t connection)
 			states_absent(g, w, "its connection closed");
 		if (w->unaware == connection)
 			w->unaware = 0;
+		if (w->idle_connection == connection)
+			not_idle(g, w);
 	}
 	units_step(g);
 }
@@ -522,6 +554,7 @@ void gate_fence(struct gate *g, const char *worker, uint64_t generation, uint64_
 	if (w->fenced < generation)
 		w->fenced = generation;
 	w->unaware = w->absent = 0;
+	not_idle(g, w);
 	w->fence_token[w->fence_tokens++] = token;
 	worker_fence(g, w);
 	units_step(g);

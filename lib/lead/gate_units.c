@@ -252,6 +252,10 @@ static struct gate_effect *put_steps(struct gate *g, enum gate_effect_kind kind)
 		if (push->size < push->count)
 			push->size = push->count;
 	}
+	if (e && e->pushes) {
+		uint64_t idle = worker_idle_samples(g), room = ORDER_COUNT_MAX - e->push[0].size;
+		e->push[0].size += idle < room ? idle : room;
+	}
 	/* The same contributions give the same bits, whoever came first. */
 	if (e && is_one_unit(g) && !units_are_sorted(e->push, e->pushes))
 		qsort(e->push, e->pushes, sizeof *e->push, units_by_worker);

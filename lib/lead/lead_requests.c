@@ -139,6 +139,17 @@ static void requests_on_begin(struct request *rq, void *lead)
 
 static void requests_on_leave(struct request *rq, void *lead)
 {
+	struct lead *l = lead;
+	struct gate_who who;
+	struct error err = {0};
+	uint64_t idle = 0;
+
+	if (record_u64_opt(request_record(rq), "idle", 0, ORDER_COUNT_MAX, &idle, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (idle && lead_who(rq, &who, &err) == 0)
+		gate_idle(l->gate, &who, idle);
 	member_event(rq, lead, gate_leave);
 }
 
@@ -629,7 +640,8 @@ const struct verb lead_verbs[] = {
 	{"begin", WHO_KEYS " iteration count", "empty ahead", requests_on_begin, 0,
 	 "for a worker that has parameters itself: it begins its next batch; answered when all "
 	 "workers have begun"},
-	{"leave", WHO_KEYS, "", requests_on_leave, 0, "units no longer wait for this worker"},
+	{"leave", WHO_KEYS, "idle", requests_on_leave, 0,
+	 "units no longer wait for this worker; idle: nothing is handed out to it, and so many samples still count"},
 	{"end", WHO_KEYS, "", requests_on_end, 0,
 	 "no work is left; answered when the job is finished"},
 	{"enough", "", WHO_KEYS " why", requests_on_enough, 0,

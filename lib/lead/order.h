@@ -58,7 +58,8 @@ struct order_push {
 	uint64_t count; /* samples, as its push to the lead said */
 	/* Samples of the whole batch, or count: the divisor also for a short last batch. At most
 	 * the largest batch that was ever settled: a worker that claims more would make the unit's
-	 * mean too small for all others. 0: as the push said. */
+	 * mean too small for all others. The first push of a unit also has the batches of idle
+	 * workers (gate_idle()). 0: as the push said. */
 	uint64_t size;
 	double scale;
 	uint64_t delay; /* of an apply: units that it missed (delay.h) */

@@ -54,11 +54,13 @@ int lead_client_join(struct conversation *lead, const struct exchange_member *me
 	return result == WORK_OK ? lead_client_read_iteration(lead, iteration, err) : result;
 }
 
-int lead_client_leave(struct conversation *lead, struct error *err)
+int lead_client_leave(struct conversation *lead, uint64_t idle, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	conversation_begin(lead, &o, line, "leave");
+	if (idle)
+		record_add_u64(&o, "idle", idle);
 	return lead_client_ask(lead, &o, PATIENT, err);
 }
 

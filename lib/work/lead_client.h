@@ -17,7 +17,7 @@ void lead_client_add_member(struct record_out *o, const struct exchange_member *
  * pushes; NULL: at parts. */
 int lead_client_join(struct conversation *lead, const struct exchange_member *member,
 		     const char *replica, uint64_t *iteration, struct error *err);
-int lead_client_leave(struct conversation *lead, struct error *err);
+int lead_client_leave(struct conversation *lead, uint64_t idle, struct error *err); /* exchange.h */
 /* Waits until the job is finished. */
 int lead_client_end(struct conversation *lead, struct error *err);
 

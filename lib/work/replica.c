@@ -134,7 +134,7 @@ static int replica_join(struct exchange *x, const struct exchange_member *member
 	return replica_end_of(s, result, result == WORK_STOP);
 }
 
-static int replica_leave(struct exchange *x, int brief, struct error *err)
+static int replica_leave(struct exchange *x, int brief, uint64_t idle, struct error *err)
 {
 	struct replica *s = replica_of(x);
 	if (!s->lead.call)
@@ -142,7 +142,7 @@ static int replica_leave(struct exchange *x, int brief, struct error *err)
 	s->lead.brief = brief;
 	int result = part_clients_drop_early(&s->parts, PATIENT, err);
 	if (result == WORK_OK)
-		result = lead_client_leave(&s->lead, err);
+		result = lead_client_leave(&s->lead, idle, err);
 	s->lead.brief = 0;
 	return replica_end_of(s, result, result == WORK_STOP);
 }

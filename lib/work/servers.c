@@ -427,7 +427,7 @@ static int servers_join(struct exchange *x, const struct exchange_member *member
 	return servers_end_of(s, result, result == WORK_STOP);
 }
 
-static int servers_leave(struct exchange *x, int brief, struct error *err)
+static int servers_leave(struct exchange *x, int brief, uint64_t idle, struct error *err)
 {
 	struct servers *s = servers_of(x);
 	if (!lead_of(s)->call)
@@ -436,7 +436,7 @@ static int servers_leave(struct exchange *x, int brief, struct error *err)
 	lead_of(s)->brief = brief;
 	int result = part_clients_drop_early(&s->parts, PATIENT, err);
 	if (result == WORK_OK)
-		result = lead_client_leave(lead_of(s), err);
+		result = lead_client_leave(lead_of(s), idle, err);
 	for (uint32_t i = first_of(s); i < s->parts.count && result == WORK_OK && !brief; i++)
 		part_client_release(&s->parts.part[i]);
 	part_clients_brief(&s->parts, 0);

@@ -303,7 +303,7 @@ static void trainer_forget(struct trainer *t)
 	struct error ignored;
 	struct exchange *x = t->exchange;
 	if (t->member && x->kind->connected(x) &&
-	    (t->flying || x->kind->leave(x, 1, &ignored) != WORK_OK))
+	    (t->flying || x->kind->leave(x, 1, 0, &ignored) != WORK_OK))
 		x->kind->disconnect(x);
 	t->member = 0;
 	t->batch = t->flying = t->next = NULL;
@@ -714,14 +714,14 @@ static int trainer_train(struct trainer *t, struct error *err)
 
 /* ---- the life ---- */
 
-static int trainer_leave(struct trainer *t, struct error *err)
+static int trainer_leave(struct trainer *t, uint64_t idle, struct error *err)
 {
 	double began = clock_mono();
 	meter_report(t->meter); /* no batch follows for a while */
 	if (!t->member)
 		return WORK_OK;
 	t->member = 0;
-	int result = t->exchange->kind->leave(t->exchange, 0, err);
+	int result = t->exchange->kind->leave(t->exchange, 0, idle, err);
 	meter_spend(t->meter, SPENT_WAIT, began);
 	return result;
 }
@@ -730,7 +730,7 @@ static int trainer_leave(struct trainer *t, struct error *err)
 static int wait_for_work(struct trainer *t, struct error *err)
 {
 	struct piece piece;
-	int result = trainer_leave(t, err);
+	int result = trainer_leave(t, batch_size(t), err);
 	double began = clock_mono();
 	if (result == WORK_OK)
 		result = shards_ask(t->shards, actions_rows_to_ask(batch_size(t), t->options.ahead, 0),
@@ -746,7 +746,7 @@ static int wait_for_work(struct trainer *t, struct error *err)
 /* The lead answers when the final checkpoint is there. */
 static int trainer_end(struct trainer *t, struct error *err)
 {
-	int result = trainer_leave(t, err);
+	int result = trainer_leave(t, 0, err);
 	double began = clock_mono();
 	if (result == WORK_OK)
 		result = t->exchange->kind->end(t->exchange, err);

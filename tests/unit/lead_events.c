@@ -83,6 +83,9 @@ static void add_effect(const struct gate_effect *e)
 			    (unsigned long long)e->push[i].generation,
 			    (unsigned long long)e->push[i].sequence,
 			    (unsigned long long)e->push[i].unit, e->push[i].scale);
+		for (size_t i = 0; i < e->pushes; i++)
+			if (e->push[i].size > e->push[i].count)
+				add(" of %llu", (unsigned long long)e->push[i].size);
 		break;
 	case GATE_DROP:
 		add("drop %s/%llu.%llu", e->worker, (unsigned long long)e->generation,
@@ -207,6 +210,47 @@ static void unit_closes_with_all_and_applies_in_worker_order(void **state)
 	settled(2, NULL);
 	expect("apply 1 w2/1.2@0*1 w10/1.1@0*1\n6 ok iteration=2 applied=1\n"
 	       "7 ok iteration=2 applied=1\n");
+}
+
+static void leave_idle(const char *worker, uint64_t generation, uint64_t size)
+{
+	struct gate_who w = who(worker, generation);
+	gate_idle(gate, &w, size);
+	gate_leave(gate, &w);
+}
+
+/* Until it joins again. Nobody says that he would train more than was ever trained, or without taking part. */
+static void who_has_nothing_to_train_counts_in_the_mean(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	leave_idle("w2", 1, 1000);
+	pass();
+	settled(2, NULL);
+	expect("apply 1 w10/1.1@0*1 of 20\n6 ok iteration=2 applied=1\n");
+	leave_idle("w2", 1, 8); /* it is out */
+	push("w10", 1, 2, 2);
+	pass();
+	settled(3, NULL);
+	expect("apply 2 w10/1.2@0*1 of 20\n9 ok iteration=3 applied=1\n");
+	join("w2", 1);
+	push("w10", 1, 3, 3);
+	pass();
+	settled(4, NULL);
+	expect("apply 3 w10/1.3@0*1\n11 ok iteration=4 applied=1\n");
+}
+
+static void who_is_idle_and_goes_does_not_count(void **state)
+{
+	(void)state;
+	pair((struct gate_options){0});
+	push("w10", 1, 1, 1);
+	leave_idle("w2", 1, 10);
+	gate_fence(gate, "w2", 1, 100); /* it died */
+	pass();
+	settled(2, NULL);
+	expect("apply 1 w10/1.1@0*1\n6 ok iteration=2 applied=1\n");
 }
 
 static void leaving_closes_the_unit_for_the_others(void **state)
@@ -1511,6 +1555,18 @@ static void divisor_of_a_short_batch(void **state)
 	expect("settle 12884901890 w0/1:50+3 whole 2/10/3\n");
 }
 
+static void divisor_beside_an_idle_one(void **state)
+{
+	(void)state;
+	replicas((struct gate_options){0});
+	leave_idle("w1", 1, 4);
+	push("w0", 1, 2, 6);
+	pass();
+	summed(0, ROUND(3), 2, 0);
+	summed(1, ROUND(3), 0, 0);
+	expect("settle 12884901890 w0/1:20+10 whole 3/14/10\n");
+}
+
 static void who_says_two_things_is_out(void **state)
 {
 	(void)state;
@@ -1631,6 +1687,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(first_member_enters_at_once_others_at_the_close),
 		TEST(unit_closes_with_all_and_applies_in_worker_order),
+		TEST(who_has_nothing_to_train_counts_in_the_mean),
+		TEST(who_is_idle_and_goes_does_not_count),
 		TEST(leaving_closes_the_unit_for_the_others),
 		TEST(closed_connection_leaves_and_discards),
 		TEST(fenced_at_shardd_is_not_applied_and_out),
@@ -1684,6 +1742,7 @@ int main(void)
 		TEST(sum_breaks_with_its_fabric),
 		TEST(backup_workers_are_not_summed),
 		TEST(divisor_of_a_short_batch),
+		TEST(divisor_beside_an_idle_one),
 		TEST(who_says_two_things_is_out),
 		TEST(who_told_the_lead_alone_is_found),
 		TEST(a_push_said_again_says_the_same),

@@ -55,9 +55,10 @@ static void note(const struct record *r)
 {
 	size_t len = strlen(stage->asked);
 	const char *iteration = record_get(r, "iteration"), *after = record_get(r, "after");
-	snprintf(stage->asked + len, sizeof stage->asked - len, "%s%s%s%s%s,", r->type,
+	const char *idle = record_get(r, "idle");
+	snprintf(stage->asked + len, sizeof stage->asked - len, "%s%s%s%s%s%s%s,", r->type,
 		 iteration ? " " : "", iteration ? iteration : "", after ? " after " : "",
-		 after ? after : "");
+		 after ? after : "", idle ? " idle " : "", idle ? idle : "");
 }
 
 /* Dense values say which iteration they are of, rows which key. */
@@ -155,7 +156,7 @@ static void serve(void)
 	static const struct verb verbs[] = {
 		{"pull", "", "after", on_pull, 1 << 20, ""},
 		{"push", "", "", on_push, 1 << 20, ""},
-		{"leave", "", "", on_leave, 0, ""},
+		{"leave", "", "idle", on_leave, 0, ""},
 		{"parts", "", "", on_parts, 0, ""},
 	};
 	char greeting[160];
@@ -332,9 +333,9 @@ static void a_worker_that_leaves_reads_past_it(void **unused)
 	struct exchange *x = start(BEHIND_PULL);
 	pull(x, 0, &a, 0);
 	assert_int_equal(push(x, &a, &b), 1);
-	assert_int_equal(x->kind->leave(x, 0, &err), WORK_OK);
+	assert_int_equal(x->kind->leave(x, 0, 7, &err), WORK_OK);
 	pull(x, 1, &c, 1);
-	assert_string_equal(stage->asked, "pull 0,push 0,pull 1 after 1,leave,pull 1,");
+	assert_string_equal(stage->asked, "pull 0,push 0,pull 1 after 1,leave idle 7,pull 1,");
 	end(x);
 }
 
