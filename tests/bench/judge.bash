@@ -90,6 +90,8 @@ judge_limits() {
 		fabric-table2-slow a30 < 3 3
 		fabric-table2-slow s < 3 3
 		fabric-table2-slow cut < 3 3
+		lb-accuracy behind-bsp < 3 - scheme=lb
+		lb-accuracy behind-bsp > 5 - scheme=ssp:5 lr=0.1
 		lb-barrier of-bsp < 0.9 - predict=mix
 		lb-barrier over-oracle < 1.4 - predict=mix
 		lb-contention rmse-of-ema < 0.95 - model=mix load=others
