@@ -78,7 +78,7 @@ static inline int cmd_end(const char *program, int status)
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		if (errno != EPIPE)
 			fprintf(stderr, "%s: standard output: %s\n", program, strerror(errno));
-		return status == 0 ? ERROR_IO : status;
+		return status == 0 || status == ERROR_NEGATIVE ? ERROR_IO : status;
 	}
 	return status;
 }

@@ -63,7 +63,7 @@ static int trainctl_begin_check_fit(const struct job *job, const char *path, str
 static void stay(struct dirs *dirs)
 {
 	char id[OPTION_ID_MAX], run[DIRS_MAX];
-	if (prepare_running(dirs, id) && dirs_recorded(dirs, run) == 0)
+	if (prepare_running(dirs, id) && dirs_recorded(dirs, run, NULL) == 0)
 		memcpy(dirs->run, run, sizeof run);
 }
 

@@ -202,18 +202,21 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 	return result;
 }
 
-static enum start find_start(const struct job *job, const struct dirs *dirs,
-			     const struct call *call, struct checked *k)
+static int find_start(const struct job *job, const struct dirs *dirs, const struct call *call,
+		      struct checked *k, struct error *err)
 {
-	if (condition_read(&k->before, dirs, NULL) != 0)
-		return START_BEGIN;
+	k->start = START_BEGIN;
+	if (condition_read(&k->before, dirs, err) != 0)
+		return error_is_lack(err) ? -1 : 0;
 	if (k->before.node[0])
-		return START_ADOPT;
-	if (call->run.fresh)
-		return START_OVER;
-	if (k->before.is_finished && !spent_goes_on(job, dirs, k->before.ended))
-		return START_FINISHED;
-	return k->before.is == CONDITION_NEW ? START_BEGIN : START_GO_ON;
+		k->start = START_ADOPT;
+	else if (call->run.fresh)
+		k->start = START_OVER;
+	else if (k->before.is_finished && !spent_goes_on(job, dirs, k->before.ended))
+		k->start = START_FINISHED;
+	else if (k->before.is != CONDITION_NEW)
+		k->start = START_GO_ON;
+	return 0;
 }
 
 /* While nodes run, hosts that are missing are only reported, as run does. */
@@ -263,9 +266,9 @@ static int check_whole_job(const struct job *job, const struct dirs *dirs, const
 			   struct checked *k, struct error *err)
 {
 	struct wrong w = {0};
-	if (trainctl_runs_already(job, dirs, &call->run, err) != 0 || dirs_check(dirs, err) != 0)
+	if (trainctl_runs_already(job, dirs, &call->run, err) != 0 || dirs_check(dirs, err) != 0 ||
+	    find_start(job, dirs, call, k, err) != 0)
 		return -1;
-	k->start = find_start(job, dirs, call, k);
 	if (k->start == START_FINISHED)
 		return in_trial(job, dirs, call, k, err);
 	if (k->start == START_ADOPT && call->run.fresh)

@@ -111,10 +111,13 @@ int trainctl_list(struct error *err)
 		return -1;
 	size_t *shown = calloc(jobs.count + 1, sizeof *shown);
 	grid_init(&table, columns, COLUMNS);
-	for (size_t i = 0; shown && i < jobs.count; i++) {
+	int result = shown ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; result == 0 && i < jobs.count; i++) {
 		snprintf(dirs.state, sizeof dirs.state, "%s", jobs.entry[i].state);
-		if (condition_read(&c, &dirs, NULL) != 0)
+		if (condition_read(&c, &dirs, err) != 0) {
+			result = error_is_lack(err) ? -1 : 0;
 			continue; /* it has just gone */
+		}
 		snprintf(c.name, sizeof c.name, "%s", jobs.entry[i].name);
 		if (!people) {
 			list_put_record("job", condition_name(c.is), &c, &dirs);
@@ -123,16 +126,17 @@ int trainctl_list(struct error *err)
 		shown[table.rows] = i;
 		list_add_row(&table, &c);
 	}
-	if (people && table.rows > 0)
+	if (result == 0 && table.failed)
+		result = error_set(err, ERROR_OS, NULL, "out of memory");
+	if (result == 0 && people && table.rows > 0)
 		list_put_rows(&table, &jobs, shown);
-	else if (people)
+	else if (result == 0 && people)
 		fprintf(stderr,
 			PROGRAM ": you have no jobs yet; `trainctl run JOB.env` starts one\n");
-	int failed = !shown || table.failed;
 	grid_free(&table);
 	free(shown);
 	jobs_free(&jobs);
-	return failed ? error_set(err, ERROR_OS, NULL, "out of memory") : 0;
+	return result;
 }
 
 /* ---- one that does not answer ---- */

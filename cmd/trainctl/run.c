@@ -319,8 +319,11 @@ static int finished_before(const struct job *job, const struct dirs *dirs, int *
 			   struct error *err)
 {
 	static struct condition c;
-	if (condition_read(&c, dirs, NULL) != 0 || !c.is_finished ||
-	    spent_goes_on(job, dirs, c.ended))
+	if (condition_read(&c, dirs, err) != 0) {
+		*status = -1;
+		return error_is_lack(err);
+	}
+	if (!c.is_finished || spent_goes_on(job, dirs, c.ended))
 		return 0;
 	*status = prepare_finished(job, dirs, err);
 	if (*status != 0)

@@ -58,7 +58,7 @@ int top_receive(struct top *t, double seconds, struct error *err)
 
 /* ---- once ---- */
 
-static void show_once(struct view *v)
+static int show_once(struct view *v, struct error *err)
 {
 	struct screen_line line[VIEW_HEAD_MAX];
 	struct grid table;
@@ -84,19 +84,22 @@ static void show_once(struct view *v)
 		view_row(v, &table, layout, i, &line[0]);
 		terminal_put(&line[0]);
 	}
+	int failed = v->failed || table.failed;
 	grid_free(&table);
+	return failed ? error_set(err, ERROR_OS, NULL, "out of memory: nodes are missing") : 0;
 }
 
-static void show_end(const struct dirs *dirs)
+static int show_end(const struct dirs *dirs, struct error *err)
 {
 	static struct condition c;
 	double until = clock_mono() + END_SECONDS;
 	int got;
-	while ((got = condition_read(&c, dirs, NULL)) == 0 && c.is == CONDITION_RUNNING &&
+	while ((got = condition_read(&c, dirs, err)) == 0 && c.is == CONDITION_RUNNING &&
 	       clock_mono() < until)
 		clock_sleep(0.05);
 	if (got == 0)
 		trainctl_show_condition(&c, dirs);
+	return got == 0 || !error_is_lack(err) ? 0 : -1;
 }
 
 static void die_of(int signal_number)
@@ -117,9 +120,7 @@ static int status_show(struct top *t, enum terminal_kind kind, struct error *err
 		return -1; /* even when there was no answer: err says so */
 	if (t->every > 0 && kind == TERMINAL_FULL)
 		return top_on_screen(t, err);
-	if (!t->records)
-		show_once(&t->view);
-	return 0;
+	return t->records ? 0 : show_once(&t->view, err);
 }
 
 /* every: without -i. */
@@ -168,12 +169,14 @@ static int status(int argc, char **argv, const struct option_table *shown_as, do
 	t.records = kind == TERMINAL_NONE && !(t.every > 0);
 	int result = status_show(&t, kind, &err), over = 0;
 	if (t.is_over)
-		show_end(&dirs);
+		result = show_end(&dirs, &err);
 	else if (result < 0 && err.code == ERROR_UNAVAILABLE &&
-		 jobs_need_state(&dirs, t.job, &err) == 0 &&
-		 condition_read(&c, &dirs, &of_state) == 0 &&
-		 !(c.is == CONDITION_RUNNING && t.call)) /* it answers, and this connection broke */
-		over = trainctl_show_condition(&c, &dirs);
+		 jobs_need_state(&dirs, t.job, &err) == 0) {
+		if (condition_read(&c, &dirs, &of_state) != 0)
+			err = error_is_lack(&of_state) ? of_state : err;
+		else if (!(c.is == CONDITION_RUNNING && t.call)) /* else it answers, and this connection broke */
+			over = trainctl_show_condition(&c, &dirs);
+	}
 	call_close(t.call);
 	view_free(&t.view);
 	view_free(&t.filling);

@@ -118,6 +118,11 @@ int error_wrap(struct error *e, const char *outer)
 	return -1;
 }
 
+int error_is_lack(const struct error *e)
+{
+	return e->code == ERROR_OS || e->code == ERROR_IO || e->code == ERROR_TEMPFAIL;
+}
+
 void error_format(const struct error *e, char *out, size_t out_max)
 {
 	if (e->place[0])

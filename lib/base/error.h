@@ -54,6 +54,9 @@ int error_errno(struct error *e, int code, const char *place, const char *fmt, .
 /* Puts "outer: " before the place of an error on its way up; returns -1. */
 int error_wrap(struct error *e, const char *outer);
 
+/* Whether the machine lacked something, so that what could not be read may be there. */
+int error_is_lack(const struct error *e);
+
 /* "place: text" into out, always terminated. */
 void error_format(const struct error *e, char *out, size_t out_max);
 

@@ -8,6 +8,7 @@
 #include "job/prepare.h"
 #include "job/spent.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -71,58 +72,85 @@ static void condition_take_record(struct tail *t, const struct record *r, const 
 	}
 }
 
-/* The last bytes of a file, from the beginning of a line on; NULL: none can be read. To be freed.
- */
-static char *read_tail(const char *path, size_t bytes, size_t *len)
+static int close_tail(int fd, const char *path, char *text, struct error *err)
+{
+	error_errno(err, ERROR_IO, path, "can't be read");
+	if (fd >= 0)
+		close(fd);
+	free(text);
+	return -1;
+}
+
+/* The last bytes of a file, from the beginning of a line on; NULL: there is none. To be freed. */
+static int read_tail(const char *path, size_t bytes, char **out, size_t *len, struct error *err)
 {
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-		if (fd >= 0)
-			close(fd);
-		return NULL;
+	*out = NULL;
+	*len = 0;
+	if (fd < 0) {
+		error_errno(err, 0, path, "can't be read");
+		return error_is_lack(err) ? -1 : 0;
+	}
+	if (fstat(fd, &st) != 0)
+		return close_tail(fd, path, NULL, err);
+	if (!S_ISREG(st.st_mode)) {
+		close(fd);
+		return 0;
 	}
 	off_t from = st.st_size > (off_t)bytes ? st.st_size - (off_t)bytes : 0;
+	size_t got = 0;
 	char *text = malloc(bytes);
-	ssize_t got = text ? pread(fd, text, bytes, from) : -1;
-	close(fd);
-	if (got < 0) {
-		free(text);
-		return NULL;
+	if (!text)
+		return close_tail(fd, path, text, err);
+	while (got < bytes) {
+		ssize_t n = pread(fd, text + got, bytes - got, from + (off_t)got);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return close_tail(fd, path, text, err);
+		if (n == 0)
+			break;
+		got += (size_t)n;
 	}
-	char *first = from > 0 ? memchr(text, '\n', (size_t)got) : NULL;
+	close(fd);
+	char *first = from > 0 ? memchr(text, '\n', got) : NULL;
 	size_t skip = first ? (size_t)(first - text) + 1 : 0;
-	*len = (size_t)got - skip;
+	*len = got - skip;
 	memmove(text, text + skip, *len);
-	return text;
+	*out = text;
+	return 0;
 }
 
-static void condition_read_end(struct tail *t, const struct dirs *dirs, size_t bytes)
+static int condition_read_end(struct tail *t, const struct dirs *dirs, size_t bytes,
+			      struct error *err)
 {
 	static const char *const files[] = {"job.log.1", "job.log"};
-	char path[DIRS_PATH_MAX];
+	char path[DIRS_PATH_MAX], *text;
 	struct record r;
 	int got;
 	*t = (struct tail){.at = NAN};
 	for (size_t i = 0; i < 2; i++) {
 		size_t len;
 		dirs_state(dirs, files[i], path);
-		char *text = read_tail(path, bytes, &len);
-		struct record_walk walk = record_walk(text ? text : "", text ? len : 0);
+		if (read_tail(path, bytes, &text, &len, err) != 0)
+			return -1;
+		struct record_walk walk = record_walk(text ? text : "", len);
 		while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
 			if (got == RECORD_ONE)
 				condition_take_record(t, &r, walk.line, walk.len);
 		free(text);
 	}
+	return 0;
 }
 
-static void condition_read_log(struct tail *t, const struct dirs *dirs)
+static int condition_read_log(struct tail *t, const struct dirs *dirs, struct error *err)
 {
-	for (size_t i = 0; i < sizeof tail_bytes / sizeof *tail_bytes; i++) {
-		condition_read_end(t, dirs, tail_bytes[i]);
-		if (t->samples > 0)
-			return;
-	}
+	int result = 0;
+	t->samples = 0;
+	for (size_t i = 0; result == 0 && t->samples == 0 && i < sizeof tail_bytes / sizeof *tail_bytes; i++)
+		result = condition_read_end(t, dirs, tail_bytes[i], err);
+	return result;
 }
 
 /* ---- what it comes to ---- */
@@ -178,19 +206,25 @@ static void condition_take_summary(struct condition *c, const char *line)
 
 /* The summary of a finished job, which its log may no longer have; NULL: the job is not finished.
  * To be freed. */
-static char *finished(const struct dirs *dirs)
+static int finished(const struct dirs *dirs, char **out, struct error *err)
 {
-	char path[DIRS_PATH_MAX], *text;
+	char path[DIRS_PATH_MAX];
 	dirs_state(dirs, "summary", path);
-	return fs_read_file(path, RECORD_LINE_MAX - 1, &text, NULL, NULL) == 0 ? text : NULL;
+	*out = NULL;
+	return fs_read_file(path, RECORD_LINE_MAX - 1, out, NULL, err) == 0 || !error_is_lack(err) ? 0 : -1;
 }
 
-static void condition_take_state(struct condition *c, const struct dirs *dirs)
+static int condition_take_state(struct condition *c, const struct dirs *dirs, struct error *err)
 {
 	struct tail t;
 	struct holder holder;
-	char *summary = finished(dirs);
-	condition_read_log(&t, dirs);
+	char *summary;
+	if (finished(dirs, &summary, err) != 0)
+		return -1;
+	if (condition_read_log(&t, dirs, err) != 0) {
+		free(summary);
+		return -1;
+	}
 	c->samples_done = t.samples_done;
 	c->samples = t.samples;
 	c->since = t.at;
@@ -200,45 +234,54 @@ static void condition_take_state(struct condition *c, const struct dirs *dirs)
 		c->is = t.has_run ? CONDITION_CRASHED : CONDITION_NEW;
 	c->is_finished = summary != NULL;
 	free(summary);
-	if (prepare_running(dirs, c->node) && c->is == CONDITION_NEW)
+	int runs = prepare_look(dirs, c->node, err), is_held = runs < 0 ? -1 : holder_look(dirs, &holder, err);
+	if (is_held < 0)
+		return -1;
+	if (runs && c->is == CONDITION_NEW)
 		c->is = CONDITION_CRASHED;
-	if (!holder_find(dirs, &holder))
-		return;
+	if (!is_held)
+		return 0;
 	c->is = CONDITION_RUNNING;
 	snprintf(c->name, sizeof c->name, "%s", holder.job);
 	c->pid = holder.pid;
 	c->start = holder.start;
 	c->since = holder.at;
 	c->node[0] = '\0';
+	return 0;
 }
 
 /* The job's name is known from the first start on, but not while that start is still preparing. */
-static int condition_read_name(struct condition *c, const struct dirs *dirs)
+static int condition_read_name(struct condition *c, const struct dirs *dirs, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	struct job job;
 	dirs_state(dirs, "job.env", path);
-	if (job_init(&job, NULL) != 0)
+	if (job_init(&job, err) != 0)
 		return -1;
-	int result = job_read(&job, path, NULL);
+	int result = job_read(&job, path, err);
 	snprintf(c->name, sizeof c->name, "%s", job.name ? job.name : "");
 	job_free(&job);
-	return result;
+	return result == 0 || !error_is_lack(err) ? 0 : -1;
 }
 
 int condition_read(struct condition *c, const struct dirs *dirs, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	struct holder holder;
+	struct error own;
+	err = err ? err : &own;
 	*c = (struct condition){.since = NAN};
 	if (jobs_need_state(dirs, NULL, err) != 0)
 		return -1;
 	dirs_state(dirs, "job.env", path);
 	if (access(path, F_OK) != 0 && !holder_find(dirs, &holder))
 		return jobs_none(dirs, NULL, err);
-	(void)condition_read_name(c, dirs);
-	if (dirs_recorded(dirs, c->run) != 0)
+	if (condition_read_name(c, dirs, err) != 0)
+		return -1;
+	if (dirs_recorded(dirs, c->run, err) != 0) {
+		if (error_is_lack(err))
+			return -1;
 		c->run[0] = '\0';
-	condition_take_state(c, dirs);
-	return 0;
+	}
+	return condition_take_state(c, dirs, err);
 }

@@ -137,15 +137,17 @@ int dirs_resolve(struct dirs *p, const char *job, const char *run_dir, const cha
 	return absolute(p->state, err);
 }
 
-int dirs_recorded(const struct dirs *p, char *run)
+int dirs_recorded(const struct dirs *p, char *run, struct error *err)
 {
 	char path[DIRS_PATH_MAX], *text;
 	dirs_state(p, "run-dir", path);
-	if (fs_read_file(path, DIRS_MAX, &text, NULL, NULL) != 0)
+	if (fs_read_file(path, DIRS_MAX, &text, NULL, err) != 0)
 		return -1;
 	int n = snprintf(run, DIRS_MAX, "%.*s", (int)strcspn(text, "\n"), text);
 	free(text);
-	return n > 0 && run[0] == '/' ? dirs_check_name(run, NULL) : -1;
+	if (n > 0 && run[0] == '/')
+		return dirs_check_name(run, err);
+	return error_set(err, ERROR_DATA, path, "names no directory");
 }
 
 int dirs_guess(struct dirs *p, const char *job, const char *run_dir, const char *state_dir,

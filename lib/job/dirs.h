@@ -41,8 +41,8 @@ int dirs_guess(struct dirs *p, const char *job, const char *run_dir, const char 
 /* The directory below which a user's jobs have their state when nobody chose another place; base
  * holds DIRS_MAX bytes. -1: the environment does not tell. */
 int dirs_base(char *base, const struct dirs_environment *env);
-/* STATE/run-dir; -1: there is none. */
-int dirs_recorded(const struct dirs *p, char *run);
+/* STATE/run-dir; -1: there is none, or it can't be read. */
+int dirs_recorded(const struct dirs *p, char *run, struct error *err);
 /* Both directories and what is expected inside; checks that sockets fit and that we own them. */
 int dirs_make(const struct dirs *p, struct error *err);
 

@@ -53,16 +53,22 @@ static int holder_take_record(const struct record *r, struct holder *out)
 	return process_alive(out->pid, out->start);
 }
 
-int holder_find(const struct dirs *dirs, struct holder *out)
+int holder_look(const struct dirs *dirs, struct holder *out, struct error *err)
 {
 	char path[DIRS_PATH_MAX], *text;
 	struct record r;
 	size_t len;
 	dirs_state(dirs, "lock", path);
 	*out = (struct holder){0};
-	if (fs_read_file(path, RECORD_LINE_MAX, &text, &len, NULL) != 0)
-		return 0;
+	if (fs_read_file(path, RECORD_LINE_MAX, &text, &len, err) != 0)
+		return error_is_lack(err) ? -1 : 0;
 	int found = record_first(&r, text, len, NULL) == 0 && holder_take_record(&r, out);
 	free(text);
 	return found;
+}
+
+int holder_find(const struct dirs *dirs, struct holder *out)
+{
+	struct error err;
+	return holder_look(dirs, out, &err) > 0;
 }

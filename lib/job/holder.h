@@ -26,5 +26,7 @@ int holder_take(const struct dirs *dirs, const char *job, int *lock, struct erro
 /* Whether a trainctl runs the job with this state directory now; then *out says which. One of a
  * version that wrote nothing down is not seen. */
 int holder_find(const struct dirs *dirs, struct holder *out);
+/* The same; -1: it can't be known. */
+int holder_look(const struct dirs *dirs, struct holder *out, struct error *err);
 
 #endif

@@ -204,7 +204,7 @@ static void by_run_dir(struct dirs *p, const struct jobs *jobs)
 	for (size_t i = 0; i < jobs->count; i++) {
 		struct dirs other;
 		snprintf(other.state, sizeof other.state, "%s", jobs->entry[i].state);
-		if (dirs_recorded(&other, run) == 0 && strcmp(run, p->run) == 0) {
+		if (dirs_recorded(&other, run, NULL) == 0 && strcmp(run, p->run) == 0) {
 			memcpy(p->state, other.state, sizeof p->state);
 			return;
 		}
@@ -242,7 +242,7 @@ int jobs_find(struct dirs *out, const char *job, const char *run_dir, const char
 	else if (!has_state && !is_job(out->state))
 		by_run_dir(out, &jobs);
 	jobs_free(&jobs);
-	if (result == 0 && !has_run && dirs_recorded(out, run) == 0)
+	if (result == 0 && !has_run && dirs_recorded(out, run, NULL) == 0)
 		memcpy(out->run, run, sizeof out->run);
 	return result;
 }

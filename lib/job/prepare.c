@@ -1027,15 +1027,18 @@ static int is_held(const char *path)
 	return 0;
 }
 
-static void look_at_record(const char *path, struct running *out)
+static int look_at_record(const char *path, struct running *out, struct error *err)
 {
 	struct node_record r;
-	int runs = node_record_read(path, &r, NULL) == 0 ? node_record_running(&r) : 0;
+	if (node_record_read(path, &r, err) != 0)
+		return error_is_lack(err) ? -1 : 0;
+	int runs = node_record_running(&r);
 	if (!runs)
-		return;
+		return 0;
 	out->nodes++;
 	out->parents += (runs & RECORD_PARENT_RUNS) != 0;
 	snprintf(out->id, sizeof out->id, "%s", r.id);
+	return 0;
 }
 
 static int look_at_nodes(const struct dirs *dirs, int locks, struct running *out, struct error *err)
@@ -1046,12 +1049,18 @@ static int look_at_nodes(const struct dirs *dirs, int locks, struct running *out
 	DIR *d = opendir(dir);
 	if (!d && errno != ENOENT)
 		return error_errno(err, ERROR_IO, dir, "can't be listed");
-	for (struct dirent *e; d && (e = readdir(d));) {
+	int result = 0;
+	for (struct dirent *e; d && result == 0;) {
+		errno = 0;
+		if (!(e = readdir(d))) {
+			result = errno ? error_errno(err, ERROR_IO, dir, "can't be listed") : 0;
+			break;
+		}
 		if (e->d_name[0] == '.' || strstr(e->d_name, ".tmp"))
 			continue;
 		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
 		if (!strstr(e->d_name, ".lock"))
-			look_at_record(path, out);
+			result = look_at_record(path, out, err);
 		else if (locks && is_held(path)) {
 			out->held++;
 			memcpy(out->lock, path, sizeof path);
@@ -1059,19 +1068,26 @@ static int look_at_nodes(const struct dirs *dirs, int locks, struct running *out
 	}
 	if (d)
 		closedir(d);
-	return 0;
+	return result;
+}
+
+int prepare_look(const struct dirs *dirs, char *id, struct error *err)
+{
+	struct running now;
+	if (look_at_nodes(dirs, 0, &now, err) != 0)
+		return -1;
+	if (now.nodes > 0)
+		snprintf(id, OPTION_ID_MAX, "%s", now.id);
+	return now.nodes > 0;
 }
 
 int prepare_running(const struct dirs *dirs, char *id)
 {
-	struct running now;
-	if (look_at_nodes(dirs, 0, &now, NULL) != 0) {
+	struct error err;
+	int runs = prepare_look(dirs, id, &err);
+	if (runs < 0)
 		snprintf(id, OPTION_ID_MAX, "a node"); /* as far as we can see */
-		return 1;
-	}
-	if (now.nodes > 0)
-		snprintf(id, OPTION_ID_MAX, "%s", now.id);
-	return now.nodes > 0;
+	return runs != 0;
 }
 
 int prepare_settle(const struct dirs *dirs, double seconds, struct error *err)

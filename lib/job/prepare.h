@@ -48,8 +48,11 @@ int prepare_columns(const struct job *job, const char *path, struct error *err);
  * asks for. */
 int prepare_finished(const struct job *job, const struct dirs *dirs, struct error *err);
 
-/* Whether anything of the job runs, by its records; id (OPTION_ID_MAX bytes) is one that does. */
+/* Whether anything of the job runs, by its records; id (OPTION_ID_MAX bytes) is one that does. Where
+ * that can't be known, something runs. */
 int prepare_running(const struct dirs *dirs, char *id);
+/* The same; -1: it can't be known. */
+int prepare_look(const struct dirs *dirs, char *id, struct error *err);
 /* Waits until all that runs has its record: a trainctl that was killed as it started a node leaves
  * one without, for a moment. For who holds STATE/lock only. ERROR_TEMPFAIL: one neither starts nor
  * ends for so many seconds. */
