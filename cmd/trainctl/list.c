@@ -115,7 +115,8 @@ int trainctl_list(struct error *err)
 	for (size_t i = 0; result == 0 && i < jobs.count; i++) {
 		snprintf(dirs.state, sizeof dirs.state, "%s", jobs.entry[i].state);
 		if (condition_read(&c, &dirs, err) != 0) {
-			result = error_is_lack(err) ? -1 : 0;
+			if (error_is_lack(err))
+				jobs.lack = *err;
 			continue; /* it has just gone */
 		}
 		snprintf(c.name, sizeof c.name, "%s", jobs.entry[i].name);
@@ -130,9 +131,13 @@ int trainctl_list(struct error *err)
 		result = error_set(err, ERROR_OS, NULL, "out of memory");
 	if (result == 0 && people && table.rows > 0)
 		list_put_rows(&table, &jobs, shown);
-	else if (result == 0 && people)
+	else if (result == 0 && people && !jobs.lack.code)
 		fprintf(stderr,
 			PROGRAM ": you have no jobs yet; `trainctl run JOB.env` starts one\n");
+	if (result == 0 && jobs.lack.code) {
+		*err = jobs.lack;
+		result = -1;
+	}
 	grid_free(&table);
 	free(shown);
 	jobs_free(&jobs);

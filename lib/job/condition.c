@@ -266,16 +266,12 @@ static int condition_read_name(struct condition *c, const struct dirs *dirs, str
 
 int condition_read(struct condition *c, const struct dirs *dirs, struct error *err)
 {
-	char path[DIRS_PATH_MAX];
-	struct holder holder;
-	struct error own;
-	err = err ? err : &own;
 	*c = (struct condition){.since = NAN};
 	if (jobs_need_state(dirs, NULL, err) != 0)
 		return -1;
-	dirs_state(dirs, "job.env", path);
-	if (access(path, F_OK) != 0 && !holder_find(dirs, &holder))
-		return jobs_none(dirs, NULL, err);
+	int has_begun = jobs_has_begun(dirs, err);
+	if (has_begun <= 0)
+		return has_begun < 0 ? -1 : jobs_none(dirs, NULL, err);
 	if (condition_read_name(c, dirs, err) != 0)
 		return -1;
 	if (dirs_recorded(dirs, c->run, err) != 0) {

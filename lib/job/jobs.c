@@ -6,6 +6,7 @@
 #include "job/holder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,22 +17,40 @@
 
 /* ---- those there are ---- */
 
-static int is_job(const char *state)
+/* Whether a file or directory is there; -1: that can't be seen. */
+static int jobs_is_there(const char *path, struct error *err)
 {
-	struct dirs dirs;
+	if (access(path, F_OK) == 0)
+		return 1;
+	error_errno(err, 0, path, "can't be seen");
+	return error_is_lack(err) ? -1 : 0;
+}
+
+int jobs_has_begun(const struct dirs *dirs, struct error *err)
+{
 	struct holder holder;
 	char path[DIRS_PATH_MAX];
+	dirs_state(dirs, "job.env", path);
+	int is = jobs_is_there(path, err);
+	return is != 0 ? is : holder_look(dirs, &holder, err);
+}
+
+static int is_job(const char *state, struct error *err)
+{
+	struct dirs dirs;
 	if (!state[0] || strlen(state) >= sizeof dirs.state)
 		return 0;
 	snprintf(dirs.state, sizeof dirs.state, "%s", state);
-	dirs_state(&dirs, "job.env", path);
-	return access(path, F_OK) == 0 || holder_find(&dirs, &holder);
+	return jobs_has_begun(&dirs, err);
 }
 
 static int jobs_add(struct jobs *jobs, const char *name, size_t len, const char *state,
 		    struct error *err)
 {
-	if (len == 0 || len >= OPTION_ID_MAX || !is_job(state))
+	int is = len == 0 || len >= OPTION_ID_MAX ? 0 : is_job(state, err);
+	if (is < 0)
+		jobs->lack = *err;
+	if (is <= 0)
 		return 0;
 	if (GROW(jobs->entry, jobs->room, jobs->count + 1) != 0)
 		return error_set(err, ERROR_OS, state, "out of memory");
@@ -44,12 +63,36 @@ static int jobs_add(struct jobs *jobs, const char *name, size_t len, const char 
 	return 0;
 }
 
+/* What was called last for dir has failed; or, errno is 0, it has not. */
+static void jobs_lack(struct jobs *jobs, const char *dir)
+{
+	struct error err;
+	if (errno == 0)
+		return;
+	error_errno(&err, 0, dir, "can't be listed");
+	if (error_is_lack(&err))
+		jobs->lack = err;
+}
+
+/* The next name in dir; NULL: that was all. */
+static struct dirent *jobs_next(struct jobs *jobs, const char *dir, DIR *d)
+{
+	struct dirent *e = NULL;
+	if (d) {
+		errno = 0;
+		e = readdir(d);
+	}
+	if (!e)
+		jobs_lack(jobs, dir);
+	return e;
+}
+
 static int list_usual(struct jobs *jobs, const char *base, struct error *err)
 {
 	char state[DIRS_PATH_MAX + 256];
 	int result = 0;
 	DIR *d = opendir(base);
-	for (struct dirent *e; d && result == 0 && (e = readdir(d));) {
+	for (struct dirent *e; result == 0 && (e = jobs_next(jobs, base, d));) {
 		snprintf(state, sizeof state, "%s/%s", base, e->d_name);
 		if (option_id_ok(e->d_name))
 			result = jobs_add(jobs, e->d_name, strlen(e->d_name), state, err);
@@ -59,13 +102,15 @@ static int list_usual(struct jobs *jobs, const char *base, struct error *err)
 	return result;
 }
 
-/* The state directory to which a link leads; -1: there is none. */
+/* The state directory to which a link leads; -1: there is none, and errno says why. */
 static int jobs_follow(const char *links, const char *name, char state[DIRS_MAX])
 {
 	char path[DIRS_PATH_MAX + 256];
 	snprintf(path, sizeof path, "%s/%s", links, name);
 	ssize_t len = readlink(path, state, DIRS_MAX - 1);
 	state[len > 0 ? len : 0] = '\0';
+	if (len >= 0 || errno == EINVAL) /* no link */
+		errno = 0;
 	return state[0] == '/' ? 0 : -1;
 }
 
@@ -75,9 +120,11 @@ static int list_links(struct jobs *jobs, const char *base, struct error *err)
 	int result = 0;
 	snprintf(links, sizeof links, "%s/" LINKS, base);
 	DIR *d = opendir(links);
-	for (struct dirent *e; d && result == 0 && (e = readdir(d));)
+	for (struct dirent *e; result == 0 && (e = jobs_next(jobs, links, d));)
 		if (jobs_follow(links, e->d_name, state) == 0)
 			result = jobs_add(jobs, e->d_name, strcspn(e->d_name, "+"), state, err);
+		else
+			jobs_lack(jobs, links);
 	if (d)
 		closedir(d);
 	return result;
@@ -118,9 +165,10 @@ void jobs_free(struct jobs *jobs)
 static void remove_dead(const char *links)
 {
 	char path[DIRS_PATH_MAX + 256], state[DIRS_MAX];
+	struct error err;
 	DIR *d = opendir(links);
 	for (struct dirent *e; d && (e = readdir(d));) {
-		if (jobs_follow(links, e->d_name, state) != 0 || is_job(state))
+		if (jobs_follow(links, e->d_name, state) != 0 || is_job(state, &err) != 0)
 			continue;
 		snprintf(path, sizeof path, "%s/%s", links, e->d_name);
 		unlink(path);
@@ -187,7 +235,11 @@ static int jobs_choose(char state[DIRS_MAX], const struct jobs *jobs, const char
 			one_that_runs = some;
 		}
 	}
-	if (running == 0 && (found == 0 || is_job(state)))
+	if (running == 0 && found == 0 && jobs->lack.code) {
+		*err = jobs->lack;
+		return -1;
+	}
+	if (running == 0 && (found == 0 || is_job(state, err) != 0))
 		return 0;
 	if (running > 1 || (running == 0 && found > 1)) {
 		several(jobs, name, err);
@@ -217,7 +269,8 @@ int jobs_need_state(const struct dirs *dirs, const char *job, struct error *err)
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "the environment has neither XDG_STATE_HOME nor HOME, so the "
 				 "job's state can't be found: give --run-dir DIR");
-	return access(dirs->state, F_OK) == 0 ? 0 : jobs_none(dirs, job, err);
+	int is = jobs_is_there(dirs->state, err);
+	return is > 0 ? 0 : is < 0 ? -1 : jobs_none(dirs, job, err);
 }
 
 int jobs_none(const struct dirs *dirs, const char *job, struct error *err)
@@ -239,7 +292,7 @@ int jobs_find(struct dirs *out, const char *job, const char *run_dir, const char
 		return -1;
 	if (!has_state && !has_run)
 		result = jobs_choose(out->state, &jobs, job, err);
-	else if (!has_state && !is_job(out->state))
+	else if (!has_state && is_job(out->state, err) == 0)
 		by_run_dir(out, &jobs);
 	jobs_free(&jobs);
 	if (result == 0 && !has_run && dirs_recorded(out, run, NULL) == 0)

@@ -23,9 +23,10 @@ struct jobs_entry {
 struct jobs {
 	size_t count, room;
 	struct jobs_entry *entry;
+	struct error lack; /* code 0: these are all; else why some may be missing */
 };
 
-/* All there are, by name. A user without a home has none. The caller frees the list. */
+/* All there are that can be seen, by name. A user without a home has none. The caller frees the list. */
 int jobs_list(struct jobs *jobs, const struct dirs_environment *env, struct error *err);
 void jobs_free(struct jobs *jobs);
 
@@ -43,6 +44,8 @@ int jobs_find(struct dirs *out, const char *job, const char *run_dir, const char
 /* Then, for those who read its state: -1 where nobody knows where that is, or where there is none
  * of the job (job: its name; NULL: not given): ERROR_NOINPUT, as jobs_none() says. */
 int jobs_need_state(const struct dirs *dirs, const char *job, struct error *err);
+/* Whether there is a job with this state; -1: that can't be seen. */
+int jobs_has_begun(const struct dirs *dirs, struct error *err);
 /* -1: there is no such job. */
 int jobs_none(const struct dirs *dirs, const char *job, struct error *err);
 

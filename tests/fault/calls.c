@@ -344,6 +344,8 @@ static unsigned can_give(pid_t tid, const struct call *call, const struct user_r
 	int flags = (int)(call->nr == SYS_openat ? r->rdx : r->rsi);
 	if (call->on == OPENED && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_CREAT))
 		could &= ~(unsigned)(SPC | ROFS);
+	if ((call->nr == SYS_access && !(r->rsi & W_OK)) || (call->nr == SYS_faccessat2 && !(r->rdx & W_OK)))
+		could &= ~(unsigned)(ROFS);
 	if (call->on == FD) {
 		char path[100], to[400];
 		snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)tid, (int)r->rdi);
