@@ -174,7 +174,8 @@ static int status(int argc, char **argv, const struct option_table *shown_as, do
 		 jobs_need_state(&dirs, t.job, &err) == 0) {
 		if (condition_read(&c, &dirs, &of_state) != 0)
 			err = error_is_lack(&of_state) ? of_state : err;
-		else if (!(c.is == CONDITION_RUNNING && t.call)) /* else it answers, and this connection broke */
+		/* Else it answers, and this connection broke. */
+		else if (!(c.is == CONDITION_RUNNING && t.call))
 			over = trainctl_show_condition(&c, &dirs);
 	}
 	call_close(t.call);

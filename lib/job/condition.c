@@ -146,11 +146,13 @@ static int condition_read_end(struct tail *t, const struct dirs *dirs, size_t by
 
 static int condition_read_log(struct tail *t, const struct dirs *dirs, struct error *err)
 {
-	int result = 0;
-	t->samples = 0;
-	for (size_t i = 0; result == 0 && t->samples == 0 && i < sizeof tail_bytes / sizeof *tail_bytes; i++)
-		result = condition_read_end(t, dirs, tail_bytes[i], err);
-	return result;
+	for (size_t i = 0; i < sizeof tail_bytes / sizeof *tail_bytes; i++) {
+		if (condition_read_end(t, dirs, tail_bytes[i], err) != 0)
+			return -1;
+		if (t->samples > 0)
+			return 0;
+	}
+	return 0;
 }
 
 /* ---- what it comes to ---- */
@@ -211,7 +213,9 @@ static int finished(const struct dirs *dirs, char **out, struct error *err)
 	char path[DIRS_PATH_MAX];
 	dirs_state(dirs, "summary", path);
 	*out = NULL;
-	return fs_read_file(path, RECORD_LINE_MAX - 1, out, NULL, err) == 0 || !error_is_lack(err) ? 0 : -1;
+	if (fs_read_file(path, RECORD_LINE_MAX - 1, out, NULL, err) == 0)
+		return 0;
+	return error_is_lack(err) ? -1 : 0;
 }
 
 static int condition_take_state(struct condition *c, const struct dirs *dirs, struct error *err)
@@ -234,7 +238,8 @@ static int condition_take_state(struct condition *c, const struct dirs *dirs, st
 		c->is = t.has_run ? CONDITION_CRASHED : CONDITION_NEW;
 	c->is_finished = summary != NULL;
 	free(summary);
-	int runs = prepare_look(dirs, c->node, err), is_held = runs < 0 ? -1 : holder_look(dirs, &holder, err);
+	int runs = prepare_look(dirs, c->node, err);
+	int is_held = runs < 0 ? -1 : holder_look(dirs, &holder, err);
 	if (is_held < 0)
 		return -1;
 	if (runs && c->is == CONDITION_NEW)

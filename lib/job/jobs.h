@@ -26,7 +26,8 @@ struct jobs {
 	struct error lack; /* code 0: these are all; else why some may be missing */
 };
 
-/* All there are that can be seen, by name. A user without a home has none. The caller frees the list. */
+/* All there are that can be seen, by name. A user without a home has none. The caller frees the
+ * list. */
 int jobs_list(struct jobs *jobs, const struct dirs_environment *env, struct error *err);
 void jobs_free(struct jobs *jobs);
 

@@ -59,7 +59,8 @@ void timer_free(struct timer *t)
 void timer_set(struct timer *t, double seconds)
 {
 	t->is_set = 1;
-	/* Another one may have got its place in the turn in which it was due: rather too early than never. */
+	/* In the turn in which it was due another one may have got its place: rather too early than
+	 * never. */
 	if (timer_wait(t, seconds) != 0)
 		event_active(&t->event, EV_TIMEOUT, 0);
 }
