@@ -844,12 +844,12 @@ static void cut_host(int host, int is_dead)
 	sim_trace("h%d is cut off for %g s", host, seconds);
 }
 
-/* Some node; where there are servers, one that lives: half of the names are of nobody there. */
+/* Some node that lives, as most names are of nobody; if none does, any. */
 static int some_node(void)
 {
-	int i = (int)sim_random(JOB_OF_SERVERS ? NODES : PS0);
-	for (int k = 0; JOB_OF_SERVERS && k < NODES && !sim_is_alive(facts->program[i]); k++)
-		i = (i + 1) % NODES;
+	int nodes = JOB_OF_SERVERS ? NODES : PS0, i = (int)sim_random((uint64_t)nodes);
+	for (int k = 0; k < nodes && !sim_is_alive(facts->program[i]); k++)
+		i = (i + 1) % nodes;
 	return i;
 }
 
