@@ -17,12 +17,18 @@
  * too, the children that write their parts; people want other numbers of servers, and hand-overs. In the end each sample is in the
  * last checkpoint once for each epoch.
  *
+ * Some standbys may lack the gradients of a few pushes: never of more than that.
+ *
+ * With JOB_OF_SERVERS=2 it is the world `replicas`: no servers, but a lead, and on each of one or three hosts a replica of all
+ * parameters, which sums what its workers push (SYNC=allreduce, some with a delay); the fabric sums over hosts (sums.h).
+ *
  * How it is called: sim_main() in kernel.h.
  */
 #include "tests/sim/command.h"
 #include "tests/sim/kernel.h"
 #include "tests/sim/model.h"
 #include "tests/sim/parameters.h"
+#include "tests/sim/sums.h"
 
 #include "base/boot.h"
 #include "base/clock.h"
@@ -30,6 +36,7 @@
 #include "proc/child.h"
 #include "proc/parent.h"
 #include "proc/remote.h"
+#include "ps/lag.h"
 #include "run/sup.h"
 #include "wire/call.h"
 #include "wire/http.h"
@@ -45,8 +52,9 @@
 #include <unistd.h>
 
 #ifndef JOB_OF_SERVERS
-#define JOB_OF_SERVERS 0 /* 1: the world `servers` */
+#define JOB_OF_SERVERS 0 /* 1: the world `servers`; 2: `replicas` */
 #endif
+#define JOB_OF_REPLICAS (JOB_OF_SERVERS == 2)
 
 int shardd_main(int argc, char **argv);
 int ps_server_main(int argc, char **argv);
@@ -58,10 +66,11 @@ int bpt_monitor_main(int argc, char **argv);
 #define TRAINERS 5
 #define ROWS_MAX 200
 #define EPOCHS_MAX 3
-#define NODES 15
+#define NODES 18
 #define SERVERS 3
 #define W0 4
 #define PS0 9 /* a server, or the process that stands by it or takes its place: the one or the other */
+#define R0 15
 #define HARMS_MAX 40
 #define LAUNCHES_MAX 4096
 #define FAILURES_CALM 5      /* of the whole job, after the last fault */
@@ -69,13 +78,13 @@ int bpt_monitor_main(int argc, char **argv);
 #define UP_SECONDS 25.0      /* in which a world of fabricd hears of a rank that is gone */
 
 static const char *const node_names[NODES] = {"shardd", "bpt-monitor", "lead", "fabric", "w0", "w1", "w2", "w3", "w4",
-						"ps0", "ps1", "ps2", "ps0'", "ps1'", "ps2'"};
+						"ps0", "ps1", "ps2", "ps0'", "ps1'", "ps2'", "r0", "r1", "r2"};
 
 /* ---- what is so ---- */
 
 static struct facts {
 	enum { KIND_LOOP, KIND_EACH, KIND_SERVERS } kind;
-	int hosts, servers, stands_by, sync;
+	int hosts, servers, stands_by, divergence, sync;
 	uint64_t rows, epochs, batch, batches, ahead, workers;
 	double every; /* between checkpoints */
 	int is_shuffled, together; /* trainers need each other */
@@ -85,6 +94,7 @@ static struct facts {
 	double back[HOSTS];   /* when it ends */
 	uint64_t seen_cuts[NODES]; /* of its host, when the program began */
 	int host[NODES];
+	int in_world[HOSTS]; /* its number there; -1: it is not in it */
 	struct {
 		pid_t pid;
 		int port;
@@ -296,8 +306,9 @@ static int agent_main(int argc, char **argv)
 }
 
 /* The fabric's world: it comes up when all its hosts are reached, and ends when one is not. */
-struct world {
+struct fabric {
 	struct server *server;
+	struct between *sums;
 	uint64_t cuts[HOSTS];
 	int has[HOSTS];
 	double lost;
@@ -305,7 +316,7 @@ struct world {
 
 static void world_end(struct request *rq, void *owner)
 {
-	struct world *w = owner;
+	struct fabric *w = owner;
 	request_ok(rq, NULL);
 	server_stop(w->server);
 }
@@ -316,7 +327,7 @@ static void world_routes(struct request *rq, void *owner)
 	request_ok(rq, NULL);
 }
 
-static int world_is_whole(const struct world *w)
+static int world_is_whole(const struct fabric *w)
 {
 	for (int i = 1; i < HOSTS; i++)
 		if (w->has[i] && (facts->is_cut[i] || facts->cuts[i] != w->cuts[i]))
@@ -326,7 +337,7 @@ static int world_is_whole(const struct world *w)
 
 static void world_look(evutil_socket_t fd, short what, void *arg)
 {
-	struct world *w = arg;
+	struct fabric *w = arg;
 	(void)fd;
 	(void)what;
 	if (w->lost == 0 && !world_is_whole(w))
@@ -335,15 +346,29 @@ static void world_look(evutil_socket_t fd, short what, void *arg)
 		exit(1);
 }
 
+/* The replica's host, as a number among those of the world. */
+static int fabric_host_of(pid_t pid)
+{
+	for (int i = R0; i < NODES; i++)
+		if (facts->program[i] == pid)
+			return facts->in_world[facts->host[i]];
+	return -1;
+}
+
+static void fabric_closed(struct connection *c, void *owner)
+{
+	between_closed(((struct fabric *)owner)->sums, c);
+}
+
 static int fabric_main(int argc, char **argv)
 {
 	static const struct verb verbs[] = {{.name = "end", .handler = world_end},
 					    {.name = "routes", .handler = world_routes, .payload_bytes_max = 1u << 20}};
-	struct world w = {0};
+	struct fabric w = {0};
 	struct timeval often = {1, 0};
 	struct error err;
 	for (int i = 1; i < argc; i++)
-		if (argv[i][0] == 'h' && argv[i][1] > '0' && argv[i][1] < '0' + HOSTS && !argv[i][2])
+		if (argv[i][0] == 'h' && argv[i][1] >= '0' && argv[i][1] < '0' + HOSTS && !argv[i][2])
 			w.has[argv[i][1] - '0'] = 1;
 	memcpy(w.cuts, facts->cuts, sizeof w.cuts);
 	clock_sleep((double)sim_random(sim_chance(0.1) ? 40000 : 2000) / 1000);
@@ -351,9 +376,28 @@ static int fabric_main(int argc, char **argv)
 		clock_sleep((double)sim_random((uint64_t)UP_SECONDS));
 		return 1;
 	}
-	const struct server_options o = {.path = RUN "/fabric.sock", .role = "fabricd", .verbs = verbs, .verb_count = 2, .owner = &w};
+	static const char *const names[HOSTS] = {"h0", "h1", "h2"};
+	const char *host[HOSTS];
+	unsigned hosts = 0;
+	for (int i = 0; i < HOSTS; i++) {
+		facts->in_world[i] = w.has[i] ? (int)hosts : -1;
+		if (w.has[i])
+			host[hosts++] = names[i];
+	}
+	if (between_new(&w.sums, host, hosts, fabric_host_of, &err) != 0)
+		return err.code;
+	const struct server_options o = {.path = RUN "/fabric.sock",
+					 .role = "fabricd",
+					 .verbs = verbs,
+					 .verb_count = 2,
+					 .owner = &w,
+					 .more_verbs = between_verbs(w.sums),
+					 .more_count = SUMS_VERBS,
+					 .more_owner = w.sums,
+					 .closed = fabric_closed};
 	if (server_new(&w.server, &o, &err) != 0)
 		return err.code;
+	between_begin(w.sums, server_base(w.server));
 	struct event *look = event_new(server_base(w.server), -1, EV_PERSIST, world_look, &w);
 	event_add(look, &often);
 	sim_bridge(getpid());
@@ -394,9 +438,10 @@ static int is_heir(const struct start *st)
 
 static pid_t start_program(struct start *st)
 {
-	if (st->node >= PS0 && is_heir(st) && sim_is_alive(facts->program[st->node]))
+	int is_server = st->node >= PS0 && st->node < R0;
+	if (is_server && is_heir(st) && sim_is_alive(facts->program[st->node]))
 		st->node += SERVERS;
-	else if (st->node >= PS0 && sim_is_alive(facts->program[st->node + SERVERS]) && !is_heir(st))
+	else if (is_server && sim_is_alive(facts->program[st->node + SERVERS]) && !is_heir(st))
 		sim_fail("%s runs twice", st->id);
 	pid_t *program = &facts->program[st->node];
 	if (sim_is_alive(*program) && facts->seen_cuts[st->node] == facts->cuts[facts->host[st->node]])
@@ -704,9 +749,26 @@ void __wrap_sup_log(struct supervisor *s, struct record_out *o)
 	__real_sup_log(s, o);
 }
 
+/* ---- what a standby may lack ---- */
+
+int __real_lag_add(struct lag *l, const struct lag_push *push, struct error *err);
+int __wrap_lag_add(struct lag *l, const struct lag_push *push, struct error *err);
+int __wrap_lag_add(struct lag *l, const struct lag_push *push, struct error *err)
+{
+	int result = __real_lag_add(l, push, err), kept = 0, older = 0;
+	for (size_t i = 0; result == 0 && i < l->count; i++) {
+		int lacks = l->push[i].kept && l->push[i].unit > l->merged;
+		kept += lacks;
+		older |= lacks && l->push[i].unit < push->unit; /* one unit may have more */
+	}
+	if (older && kept > facts->divergence)
+		sim_fail("the standby may lack %d pushes, and lacks %d", facts->divergence, kept);
+	return result;
+}
+
 static int make_job(struct job *job, struct error *err)
 {
-	static const char *const sync[] = {"bsp", "ssp:2", "asp"};
+	static const char *const sync[] = {"bsp", "ssp:2", "asp", "allreduce", "allreduce,delay:1"};
 	char text[24][64];
 	size_t count = 0;
 	snprintf(text[count++], 64, "JOB=sim");
@@ -716,7 +778,9 @@ static int make_job(struct job *job, struct error *err)
 		snprintf(text[count++], 64, "DENSE=a");
 		snprintf(text[count++], 64, "SPARSE=b");
 		snprintf(text[count++], 64, "MODEL=audit,counts:1");
-		snprintf(text[count++], 64, "SERVERS=%d,standby:%s", facts->servers, facts->stands_by ? "on" : "off");
+		if (!JOB_OF_REPLICAS)
+			snprintf(text[count++], 64, "SERVERS=%d,standby:%s,divergence:%d", facts->servers,
+				 facts->stands_by ? "on" : "off", facts->divergence);
 		snprintf(text[count++], 64, "SYNC=%s", sync[facts->sync]);
 	} else {
 		snprintf(text[count++], 64, "TRAINER=train");
@@ -802,8 +866,10 @@ static int people_main(int argc, char **argv)
 	(void)argv;
 	if (!r || call_open(&c, RUN "/trainctl.sock", 1, 600, &err) != 0)
 		return 1;
-	static const int of_servers[] = {0, 1, 4, 5, 5, 6, 7, 7};
-	switch (JOB_OF_SERVERS ? of_servers[sim_random(8)] : (int)sim_random(5)) {
+	static const int of_servers[] = {0, 1, 4, 5, 5, 6, 7, 7}, of_replicas[] = {0, 1, 2, 4, 8, 3};
+	switch (JOB_OF_REPLICAS  ? of_replicas[sim_random(6)]
+		: JOB_OF_SERVERS ? of_servers[sim_random(8)]
+				 : (int)sim_random(5)) {
 	case 0: snprintf(line, sizeof line, "checkpoint\n"); break;
 	case 1: snprintf(line, sizeof line, "kill-restart id=w%d%s\n", t, sim_chance(0.5) ? " elsewhere=1" : ""); break;
 	case 2: snprintf(line, sizeof line, "scale hosts=%s\n", hosts[sim_random(4)]); break;
@@ -811,7 +877,8 @@ static int people_main(int argc, char **argv)
 	case 4: snprintf(line, sizeof line, "scale workers=%d\n", 1 + (int)sim_random(TRAINERS)); break;
 	case 5: snprintf(line, sizeof line, "scale servers=%d\n", 1 + (int)sim_random(SERVERS)); break;
 	case 6: snprintf(line, sizeof line, "rebalance\n"); break;
-	default: snprintf(line, sizeof line, "kill-restart id=ps%d\n", (int)sim_random(SERVERS)); break;
+	case 7: snprintf(line, sizeof line, "kill-restart id=ps%d\n", (int)sim_random(SERVERS)); break;
+	default: snprintf(line, sizeof line, "kill-restart id=r%d\n", (int)sim_random(HOSTS)); break;
 	}
 	if (call_request(c, line, strlen(line), r, NULL, NULL, &err) >= 0)
 		sim_trace("%s: %s", r->type, r->text ? r->text : "");
@@ -929,10 +996,11 @@ static void outside(void *arg)
 	facts->workers = 1 + sim_random(TRAINERS);
 	facts->batch = TRAINERS + sim_random(20);
 	facts->kind = JOB_OF_SERVERS ? KIND_SERVERS : sim_chance(0.4) ? KIND_EACH : KIND_LOOP;
-	facts->hosts = facts->kind == KIND_SERVERS ? 1 : HOSTS;
+	facts->hosts = facts->kind == KIND_SERVERS && !(JOB_OF_REPLICAS && sim_chance(0.8)) ? 1 : HOSTS;
 	facts->servers = JOB_OF_SERVERS ? 1 + (int)sim_random(SERVERS) : 0;
 	facts->stands_by = JOB_OF_SERVERS && sim_chance(0.6);
-	facts->sync = JOB_OF_SERVERS ? (int)sim_random(3) : 0;
+	facts->divergence = facts->stands_by && facts->servers > 1 && sim_chance(0.5) ? 1 + (int)sim_random(12) : 0;
+	facts->sync = JOB_OF_REPLICAS ? 3 + (int)sim_random(2) : JOB_OF_SERVERS ? (int)sim_random(3) : 0;
 	facts->batches = 1 + sim_random(8);
 	facts->ahead = 1 + sim_random(3);
 	facts->every = JOB_OF_SERVERS ? 2 + (double)sim_random(60) : 0.5 + (double)sim_random(20);
@@ -940,9 +1008,9 @@ static void outside(void *arg)
 	facts->together = sim_chance(0.7);
 	facts->late_fails = sim_chance(0.3) ? 1 + (int)sim_random(2) : 0;
 	sim_weather(&weather, JOB_OF_SERVERS ? FAULTS : FAULT_FORKED, 0.3);
-	if (JOB_OF_SERVERS) { /* one host, and no commands */
+	if (JOB_OF_SERVERS) { /* no commands, and often one host */
 		static const enum fault not_here[] = {FAULT_KILL_TRAINER, FAULT_STOP_TRAINER, FAULT_HOST, FAULT_CUT_HOST};
-		for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++) {
+		for (size_t i = 0; i < (facts->hosts > 1 ? 2 : sizeof not_here / sizeof *not_here); i++) {
 			weather.sum -= weather.weight[not_here[i]];
 			weather.weight[not_here[i]] = 0;
 		}

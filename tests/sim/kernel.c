@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #define FILES_MAX 256
+#define SHARED_MAX (1 << 26) /* bytes of one file of memory */
 #define STACK_BYTES (1u << 20)
 #define PROCESSES_MAX 512
 #define RUNS_TOGETHER 20
@@ -1544,6 +1545,10 @@ int __wrap_ftruncate(int fd, off_t len)
 {
 	sim_call();
 	struct file *f = file_of(fd);
+	if (f && f->kind == FILE_MEMORY && len > SHARED_MAX) {
+		errno = EFBIG;
+		return -1;
+	}
 	if (f && f->kind == FILE_MEMORY)
 		return __real_ftruncate(f->memory, len);
 	if (!f || f->kind != FILE_INODE)

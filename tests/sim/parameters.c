@@ -104,7 +104,8 @@ static int train(struct trainer_options *o, const char *schema_path, struct erro
 
 int parameters_worker(int argc, char **argv)
 {
-	const char *servers[SERVERS_MAX], *schema = "", *named = "", *batch = "1", *ahead = "1", *wait = "60", *answer = "600";
+	const char *servers[SERVERS_MAX], *schema = "", *named = "", *batch = "1", *ahead = "1", *wait = "60", *answer = "600",
+		   *delay = "0";
 	struct trainer_options o = {.meter = {.load_root = "", .report_every = 5, .report_seconds = 1},
 				    .device = {.name = "cpu"},
 				    .unit_weights = 1,
@@ -112,7 +113,7 @@ int parameters_worker(int argc, char **argv)
 	const struct {
 		const char *name, **value;
 	} options[] = {{"--id", &o.meter.id}, {"--shards", &o.shards}, {"--lead", &o.lead}, {"--monitor", &o.meter.monitor},
-		       {"--servers", &named}, {"--memory", &o.keep_dir}, {"--index-dir", &o.index_dir}, {"--schema", &schema},
+		       {"--servers", &named}, {"--replica", &o.replica}, {"--delay", &delay}, {"--memory", &o.keep_dir}, {"--index-dir", &o.index_dir}, {"--schema", &schema},
 		       {"--model-file", &o.model_path}, {"--batch", &batch}, {"--ahead", &ahead}, {"--wait", &wait},
 		       {"--answer", &answer}};
 	struct error err = {0};
@@ -121,13 +122,14 @@ int parameters_worker(int argc, char **argv)
 			if (strcmp(argv[i], options[k].name) == 0)
 				*options[k].value = argv[i + 1];
 	char *list = strdup(named), *at = list;
-	for (char *name; list && o.server_count < SERVERS_MAX && (name = strsep(&at, ",")) != NULL;)
+	for (char *name; list && *list && o.server_count < SERVERS_MAX && (name = strsep(&at, ",")) != NULL;)
 		servers[o.server_count++] = name;
 	struct stopped *s = &stopped[o.meter.id[1] - '0'];
 	*s = (struct stopped){.pid = getpid()};
 	signal(SIGTERM, worker_on_stop);
 	o.batch = strtoull(batch, NULL, 10);
 	o.ahead = strtoull(ahead, NULL, 10);
+	o.delay = atoi(delay);
 	o.wait_seconds = strtod(wait, NULL);
 	o.answer_seconds = strtod(answer, NULL);
 	o.stop = &s->stop;
