@@ -37,6 +37,7 @@
 #include "proc/parent.h"
 #include "proc/remote.h"
 #include "ps/lag.h"
+#include "ps/ps_internal.h"
 #include "run/sup.h"
 #include "wire/call.h"
 #include "wire/http.h"
@@ -50,6 +51,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #ifndef JOB_OF_SERVERS
 #define JOB_OF_SERVERS 0 /* 1: the world `servers`; 2: `replicas` */
@@ -73,6 +75,7 @@ int bpt_monitor_main(int argc, char **argv);
 #define R0 15
 #define HARMS_MAX 40
 #define LAUNCHES_MAX 4096
+#define ALIKE_MAX 4096
 #define FAILURES_CALM 5      /* of the whole job, after the last fault */
 #define END_SECONDS 10000.0 /* a run that takes longer after the last fault does not end */
 #define UP_SECONDS 25.0      /* in which a world of fabricd hears of a rank that is gone */
@@ -100,6 +103,9 @@ static struct facts {
 		int port;
 	} meets[TRAINERS];
 	int followed[TRAINERS], late_fails;
+	struct alike { /* what a replica had when it had made this step */
+		uint64_t incarnation, iteration, sum;
+	} alike[ALIKE_MAX];
 	unsigned char did[EPOCHS_MAX][ROWS_MAX]; /* a command has ended well with this row */
 	enum sup_phase phase;
 	int calm, is_over, failures;
@@ -764,6 +770,23 @@ int __wrap_lag_add(struct lag *l, const struct lag_push *push, struct error *err
 	if (older && kept > facts->divergence)
 		sim_fail("the standby may lack %d pushes, and lacks %d", facts->divergence, kept);
 	return result;
+}
+
+/* ---- replicas are alike ---- */
+
+void __real_ps_unit_applied(struct ps *p, uint64_t samples);
+void __wrap_ps_unit_applied(struct ps *p, uint64_t samples);
+void __wrap_ps_unit_applied(struct ps *p, uint64_t samples)
+{
+	__real_ps_unit_applied(p, samples);
+	if (!p->replica)
+		return;
+	struct alike *at = &facts->alike[p->applied % ALIKE_MAX];
+	size_t bytes = store_dense_count(p->store) * sizeof(float);
+	uint64_t sum = XXH3_64bits(store_dense(p->store), bytes);
+	if (at->incarnation == p->options.incarnation && at->iteration == p->applied && at->sum != sum)
+		sim_fail("replicas differ at iteration %llu", (unsigned long long)p->applied);
+	*at = (struct alike){p->options.incarnation, p->applied, sum};
 }
 
 static int make_job(struct job *job, struct error *err)
