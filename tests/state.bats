@@ -458,6 +458,26 @@ stopped_job() {
 	[ "$(echo "$output" | tail -n 1 | field samples)" = 10000 ]
 }
 
+@test "a server dies and the disk can't be read: the job fails, does not say to start over, and goes on when it can" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT=end
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	mv run/state/checkpoints/000001/MANIFEST kept
+	ln -s /proc/self/mem run/state/checkpoints/000001/MANIFEST # reading it is EIO
+	kill -9 "$(pid_of ps1)"
+	ended $SUPERVISOR
+	[ "$status" -eq 74 ]
+	grep -q "no checkpoint to go back to: .*000001/MANIFEST: .*Input/output error" first.err
+	run -74 run_job
+	[[ $output == *"has no complete checkpoint that can be read now, but "* ]]
+	[[ $output != *--fresh* ]]
+	mv kept run/state/checkpoints/000001/MANIFEST
+	rm drag/*
+	run -0 run_job
+	[ "$(echo "$output" | tail -n 1 | field samples)" = 10000 ]
+}
+
 @test "checkpoints that are damaged are passed over, and the job says so" {
 	job MODEL=audit EPOCHS=5 CHECKPOINT=end,keep:9
 	slow 400

@@ -87,6 +87,17 @@ static void tell_damaged(struct supervisor *s, const char *dir, const struct ckp
 	sup_pass_over(s, path, e->why);
 }
 
+/* -1: MANIFEST of one can't be read just now: that it is none is not known. */
+static int newest_unread(const char *dir, const struct ckpt_entry *entry, size_t count,
+			 struct error *err)
+{
+	int result = 0;
+	for (size_t i = 0; i < count; i++)
+		if (entry[i].unread)
+			result = error_set(err, ERROR_IO, dir, "%s", entry[i].why);
+	return result;
+}
+
 static int newest_find_whole(struct supervisor *s, const char *dir, struct ckpt_entry *entry,
 			     size_t count, struct error *err)
 {
@@ -118,7 +129,9 @@ static int newest_find_whole(struct supervisor *s, const char *dir, struct ckpt_
 	const struct ckpt_entry *chosen = s->checkpoint.latest[0] ? &entry[i] : NULL;
 	for (size_t k = 0; k < count; k++)
 		tell_damaged(s, dir, &entry[k], chosen);
-	return chosen || !tried ? 0 : -1;
+	if (chosen)
+		return 0;
+	return tried ? -1 : newest_unread(dir, entry, count, err);
 }
 
 int sup_newest_find(struct supervisor *s, struct error *err)
@@ -140,5 +153,6 @@ int sup_newest_begin(struct supervisor *s, struct error *err)
 {
 	if (sup_newest_find(s, err) == 0)
 		return 0;
+	s->newest.unread = err->code == ERROR_IO;
 	return s->newest.damaged_count > 0 && is_damage(err) ? 0 : -1;
 }

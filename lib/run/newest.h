@@ -20,10 +20,11 @@ struct supervisor;
 struct sup_newest {
 	char damaged[SUP_DAMAGED_MAX][256]; /* names of checkpoints to pass over */
 	size_t damaged_count;
+	int unread; /* at the start the newest could not be read; it may be whole */
 };
 
 /* Sets s->checkpoint.latest; "" when there is no checkpoint at all. -1: no checkpoint is whole, or
- * they can't be looked at; *err is about the newest. */
+ * they can't be looked at or read; *err is about the newest. */
 int sup_newest_find(struct supervisor *s, struct error *err);
 /* The same at a start, where damage is no error: nodes that run may need no checkpoint. -1: they
  * can't be looked at. */

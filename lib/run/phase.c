@@ -183,6 +183,24 @@ static size_t running_servers(const struct supervisor *s)
 	return running;
 }
 
+static void phase_fail_without_cut(struct supervisor *s)
+{
+	const struct sup_stat *stat = &s->progress.stat;
+	const char *what = "", *help = "; --fresh starts over";
+	int code = ERROR_NOINPUT;
+	if (s->newest.unread) {
+		code = ERROR_IO;
+		what = " that can be read now";
+		help = "";
+	} else if (s->newest.damaged_count) {
+		code = ERROR_DATA;
+		what = " that is not damaged";
+	}
+	sup_fail(s, code, "%s has no complete checkpoint%s, but %llu samples count as done%s%s",
+		 s->dirs.state, what, (unsigned long long)stat->samples_done,
+		 stat->lost ? ", or more: the machine was started anew since" : "", help);
+}
+
 /* shardd has answered: its state decides how the job goes on. After a reboot no server runs, and
  * what shardd had not yet written is lost: then only the queue of a checkpoint is right. */
 static void phase_choose(struct supervisor *s)
@@ -203,12 +221,7 @@ static void phase_choose(struct supervisor *s)
 	else if (phase_holds_all(s, running) && !stat->lost && !s->recover.strays)
 		sup_servers_begin(s, 0);
 	else if (!latest[0] && (stat->samples_done > 0 || stat->lost))
-		sup_fail(s, s->newest.damaged_count ? ERROR_DATA : ERROR_NOINPUT,
-			 "%s has no complete checkpoint%s, but %llu samples count as done%s; --fresh "
-			 "starts over",
-			 s->dirs.state, s->newest.damaged_count ? " that is not damaged" : "",
-			 (unsigned long long)stat->samples_done,
-			 stat->lost ? ", or more: the machine was started anew since" : "");
+		phase_fail_without_cut(s);
 	else if (latest[0] || running > 0)
 		sup_rollback_begin(s, "the job goes on");
 	else if (sup_scale_rolled_back(s) == 0)
