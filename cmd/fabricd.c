@@ -37,10 +37,10 @@ static int is_chosen(const char *variable, const char *value)
 	return chosen && strcmp(chosen, value) == 0;
 }
 
-/* Before MPI_Init: its threads could not be kept from files later. A rank by TCP needs no session directory of
- * its own, and one that was started alone no orted(1), but Open MPI would make the one and execute the other.
- * So it has to write only where mpirun or srun has files that ranks lock. What drivers of other transports need
- * is not known. */
+/* Before MPI_Init: its threads could not be kept from files later. A rank by TCP needs no session
+ * directory of its own, and one that was started alone no orted(1), but Open MPI would make the one
+ * and execute the other. So it has to write only where mpirun or srun has files that ranks lock.
+ * What drivers of other transports need is not known. */
 static int fabricd_confine(const struct fabric_options *options, struct error *err)
 {
 	if (!is_chosen("OMPI_MCA_pml", "ob1") || !is_chosen("OMPI_MCA_btl", "tcp,self"))
@@ -49,10 +49,11 @@ static int fabricd_confine(const struct fabric_options *options, struct error *e
 	setenv("OMPI_MCA_ess_singleton_isolated", "1", 1);
 	if (fs_make_dirs(options->run_dir, err) != 0)
 		return -1;
-	cmd_confine(&(struct confine_ask){.read = {"/"},
-					  .write = {options->run_dir, getenv("PMIX_SERVER_TMPDIR")},
-					  .sockets = CONFINE_ANY_SOCKETS,
-					  .signals = 1}); /* a stopped one ends before its socket is taken */
+	cmd_confine(&(struct confine_ask){
+		.read = {"/"},
+		.write = {options->run_dir, getenv("PMIX_SERVER_TMPDIR")},
+		.sockets = CONFINE_ANY_SOCKETS,
+		.signals = 1}); /* an earlier one that is stopped is killed */
 	return 0;
 }
 
