@@ -211,6 +211,10 @@ struct ckpt_entry {
  * MANIFEST or its name is a number, as the supervisor's names are. */
 int ckpt_list(const char *dir, struct ckpt_entry **out, size_t *count, struct error *err);
 
+/* Where none of these is complete. -1: one can't be read just now, so that it is not known. */
+int ckpt_list_unread(const char *dir, const struct ckpt_entry *entry, size_t count,
+		     struct error *err);
+
 /* Writes the path of the newest complete one, dir/NAME, to out. ERROR_NEGATIVE: there is none. */
 int ckpt_latest(const char *dir, char *out, size_t out_max, struct error *err);
 

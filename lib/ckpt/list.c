@@ -184,6 +184,16 @@ int ckpt_list(const char *dir, struct ckpt_entry **out, size_t *count, struct er
 	return 0;
 }
 
+int ckpt_list_unread(const char *dir, const struct ckpt_entry *entry, size_t count,
+		     struct error *err)
+{
+	int result = 0;
+	for (size_t i = 0; i < count; i++)
+		if (entry[i].unread)
+			result = error_set(err, ERROR_IO, dir, "%s", entry[i].why);
+	return result;
+}
+
 int ckpt_latest(const char *dir, char *out, size_t out_max, struct error *err)
 {
 	struct ckpt_entry *entry;
@@ -193,7 +203,7 @@ int ckpt_latest(const char *dir, char *out, size_t out_max, struct error *err)
 	int result = -1;
 	if (count && entry[count - 1].complete)
 		result = fs_join(out, out_max, dir, entry[count - 1].name, err);
-	else
+	else if (ckpt_list_unread(dir, entry, count, err) == 0)
 		error_set(err, ERROR_NEGATIVE, dir, "holds no complete checkpoint");
 	free(entry);
 	return result;

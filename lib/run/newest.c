@@ -87,17 +87,6 @@ static void tell_damaged(struct supervisor *s, const char *dir, const struct ckp
 	sup_pass_over(s, path, e->why);
 }
 
-/* -1: MANIFEST of one can't be read just now: that it is none is not known. */
-static int newest_unread(const char *dir, const struct ckpt_entry *entry, size_t count,
-			 struct error *err)
-{
-	int result = 0;
-	for (size_t i = 0; i < count; i++)
-		if (entry[i].unread)
-			result = error_set(err, ERROR_IO, dir, "%s", entry[i].why);
-	return result;
-}
-
 static int newest_find_whole(struct supervisor *s, const char *dir, struct ckpt_entry *entry,
 			     size_t count, struct error *err)
 {
@@ -131,7 +120,7 @@ static int newest_find_whole(struct supervisor *s, const char *dir, struct ckpt_
 		tell_damaged(s, dir, &entry[k], chosen);
 	if (chosen)
 		return 0;
-	return tried ? -1 : newest_unread(dir, entry, count, err);
+	return tried ? -1 : ckpt_list_unread(dir, entry, count, err);
 }
 
 int sup_newest_find(struct supervisor *s, struct error *err)

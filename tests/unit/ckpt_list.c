@@ -156,7 +156,13 @@ static void replace(const char *name, const char *target)
 /* A disk that fails for a moment takes none of them away. */
 static void what_can_not_be_read_now_stays(void **state)
 {
+	char path[CKPT_PATH_MAX];
+	struct error why = {0};
 	(void)state;
+	checkpoint("alone/000001", 10, 0);
+	replace("alone/000001/MANIFEST", "/proc/self/mem"); /* EIO */
+	assert_int_equal(ckpt_latest(in_dir("alone"), path, sizeof path, &why), -1);
+	assert_int_equal(why.code, ERROR_IO);
 	checkpoint("d/000001", 10, 0);
 	checkpoint("d/000002", 20, 0);
 	checkpoint("d/000003", 30, 0);
