@@ -1039,6 +1039,8 @@ static void outside(void *arg)
 		}
 		facts->rows *= 5;
 	}
+	sim_trace("rows %d, workers %d, hosts %d, servers %d, standbys %d, divergence %d", (int)facts->rows, (int)facts->workers,
+		  facts->hosts, facts->servers, facts->stands_by, facts->divergence);
 	uint64_t pause = sim_chance(0.5) ? 2000 : JOB_OF_SERVERS ? 5000 : 20000, harms = 0, most = sim_random(HARMS_MAX);
 	start_supervisor();
 	while (harms < most && !facts->is_over) {
