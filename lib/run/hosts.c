@@ -870,7 +870,7 @@ void sup_fabric_stop(struct sup_node *fabric)
 	}
 	sup_tell(&fabric->link, RECORD_BARE("end"));
 	sup_node_stop(fabric, 0);
-	sup_arm(fabric->timer, deadline_seconds(DEADLINE_STOP));
+	timer_set(fabric->timer, deadline_seconds(DEADLINE_STOP));
 }
 
 static int is_misplaced(const struct sup_host *h)

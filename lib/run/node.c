@@ -16,14 +16,8 @@
 #define RENEW_SECONDS 2.0 /* then SIGKILL, because everybody waits for the next process */
 
 static void node_step(struct sup_node *n, enum node_event event);
-static void node_on_timer(evutil_socket_t fd, short what, void *arg);
+static void node_on_timer(void *node);
 static void now_ended(struct sup_node *n, const struct node_end *end);
-
-void sup_arm(struct event *timer, double seconds)
-{
-	struct timeval tv = clock_timeval(seconds);
-	event_add(timer, &tv);
-}
 
 struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uint32_t number,
 			      struct error *err)
@@ -49,7 +43,7 @@ struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uin
 	snprintf(n->id, sizeof n->id, "%.*s", len, role->id);
 	if (number_at)
 		snprintf(n->id + len, sizeof n->id - (size_t)len, "%u", number);
-	n->timer = evtimer_new(s->base, node_on_timer, n);
+	n->timer = timer_new(s->base, node_on_timer, n);
 	if (sup_restart_init(n) == 0 && n->timer)
 		return n;
 	error_set(err, ERROR_OS, n->id, "out of memory");
@@ -62,8 +56,7 @@ void sup_node_free(struct sup_node *n)
 	sup_links_close(n);
 	sup_process_release(&n->now);
 	sup_restart_release(n);
-	if (n->timer)
-		event_free(n->timer);
+	timer_free(n->timer);
 	free(n);
 }
 
@@ -199,7 +192,7 @@ void sup_node_joins(struct sup_node *n)
 /* The new process may have answered on the connection that we had to the old one: connect again. */
 void sup_node_replaced(struct sup_node *n)
 {
-	event_del(n->timer);
+	timer_stop(n->timer);
 	n->restarts = n->now.life - n->uncounted;
 	n->end_wanted = 0;
 	node_step(n, EVENT_HANDED);
@@ -239,7 +232,7 @@ void sup_node_remove_socket(const struct sup_process *p, const char *more)
 
 void sup_node_ended(struct sup_node *n, const struct node_end *end)
 {
-	event_del(n->timer);
+	timer_stop(n->timer);
 	n->end = *end;
 	sup_trainer_said(n);
 	sup_node_remove_socket(&n->now, "");
@@ -291,18 +284,16 @@ static void node_send_signal(struct sup_node *n)
 {
 	int result = sup_process_signal(&n->now, n->stop_signal);
 	if (result < 0)
-		sup_arm(n->timer, SUP_SOON_SECONDS);
+		timer_set(n->timer, SUP_SOON_SECONDS);
 	else if (n->stop_signal == SIGKILL)
-		sup_arm(n->timer, deadline_seconds(DEADLINE_GONE));
+		timer_set(n->timer, deadline_seconds(DEADLINE_GONE));
 	else if (n->now.runs) /* even if it has ended: its parent may not say so */
-		sup_arm(n->timer, n->stage == STAGE_STOPPING ? stop_seconds(n) : RENEW_SECONDS);
+		timer_set(n->timer, n->stage == STAGE_STOPPING ? stop_seconds(n) : RENEW_SECONDS);
 }
 
-static void node_on_timer(evutil_socket_t fd, short what, void *arg)
+static void node_on_timer(void *node)
 {
-	struct sup_node *n = arg;
-	(void)fd;
-	(void)what;
+	struct sup_node *n = node;
 	if (n->stage == STAGE_PAUSING) {
 		node_step(n, EVENT_PAUSE_OVER);
 		sup_kick(n->sup);
@@ -310,7 +301,7 @@ static void node_on_timer(evutil_socket_t fd, short what, void *arg)
 	}
 	if (sup_process_is_late(&n->now)) {
 		if (sup_process_force(&n->now))
-			sup_arm(n->timer, deadline_seconds(DEADLINE_GONE));
+			timer_set(n->timer, deadline_seconds(DEADLINE_GONE));
 		return;
 	}
 	if (n->now.pid != 0 && n->stop_signal != SIGKILL) {
@@ -355,7 +346,7 @@ void sup_node_renew(struct sup_node *n, int signal)
 	if (signal)
 		node_send_signal(n);
 	else
-		sup_arm(n->timer, RENEW_SECONDS);
+		timer_set(n->timer, RENEW_SECONDS);
 }
 
 void sup_node_kill(struct sup_node *n)
@@ -502,7 +493,7 @@ static void node_step(struct sup_node *n, enum node_event event)
 		node_fail(n);
 		break;
 	case DO_PAUSE:
-		sup_arm(n->timer, n->end_wanted ? 0 : again_pause(n->in_a_row));
+		timer_set(n->timer, n->end_wanted ? 0 : again_pause(n->in_a_row));
 		break;
 	case DO_LAUNCH:
 		break; /* the phase's step wants it, when it is time */
@@ -511,7 +502,7 @@ static void node_step(struct sup_node *n, enum node_event event)
 			node_send_signal(n);
 		break;
 	case DO_GONE:
-		event_del(n->timer);
+		timer_stop(n->timer);
 		break;
 	}
 	sup_kick(n->sup);

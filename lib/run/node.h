@@ -46,7 +46,7 @@ struct sup_node {
 	uint64_t uncounted; /* starts that are no restarts: it changed its host, or came back */
 	int end_wanted;     /* by us, so that it is no failure of its own */
 	int stop_signal;
-	struct event *timer;
+	struct timer *timer;
 	struct node_end end;
 	int end_unsure; /* phase: all was trained, and nobody saw its end */
 	char said[SAID_MAX]; /* a trainer, the lead: what it printed about its end; "": nothing */
@@ -114,6 +114,5 @@ void sup_node_lived(struct sup_node *n, uint64_t lives);
 uint64_t sup_node_next_life(struct sup_node *n);
 
 enum end_class sup_node_class(const struct sup_node *n, const struct node_end *end);
-void sup_arm(struct event *timer, double seconds);
 
 #endif

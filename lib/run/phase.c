@@ -21,12 +21,11 @@ void sup_kick(struct supervisor *s)
 
 void sup_kick_after(struct supervisor *s, double seconds)
 {
-	struct timeval tv = clock_timeval(seconds);
 	double at = clock_mono() + seconds;
-	if (evtimer_pending(s->phases.retry, NULL) && s->phases.retry_at <= at)
+	if (timer_is_set(s->phases.retry) && s->phases.retry_at <= at)
 		return; /* somebody is in more of a hurry */
 	s->phases.retry_at = at;
-	event_add(s->phases.retry, &tv);
+	timer_set(s->phases.retry, seconds);
 }
 
 void sup_enter(struct supervisor *s, enum sup_phase phase)
@@ -730,11 +729,16 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 	sup_kick(s); /* others get to run in between */
 }
 
+static void on_retry(void *supervisor)
+{
+	on_kick(-1, 0, supervisor);
+}
+
 int sup_phase_init(struct supervisor *s, struct error *err)
 {
 	s->phases.started = clock_mono();
 	s->phases.kick = event_new(s->base, -1, 0, on_kick, s);
-	s->phases.retry = evtimer_new(s->base, on_kick, s);
+	s->phases.retry = timer_new(s->base, on_retry, s);
 	return s->phases.kick && s->phases.retry
 		       ? 0
 		       : error_set(err, ERROR_OS, "events", "out of memory");
@@ -744,6 +748,5 @@ void sup_phase_free(struct supervisor *s)
 {
 	if (s->phases.kick)
 		event_free(s->phases.kick);
-	if (s->phases.retry)
-		event_free(s->phases.retry);
+	timer_free(s->phases.retry);
 }

@@ -42,7 +42,8 @@ struct sup_phases {
 	enum sup_phase now;
 	enum sup_goal goal;
 	const char *ended_by; /* GOAL_EARLY: the word for it in the summary (job/spent.h) */
-	struct event *kick, *retry;
+	struct event *kick;
+	struct timer *retry;
 	double started, retry_at; /* clock_mono() */
 	double entered;           /* clock_mono(): this phase began */
 	int saves_nothing;        /* it stops without a last checkpoint, for lack of room */

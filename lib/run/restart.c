@@ -148,9 +148,9 @@ static void log_hand_over(struct sup_node *n, const char *type, const struct nod
 static void kill_next(struct sup_node *n)
 {
 	if (n->restart.next.runs)
-		sup_arm(n->restart.timer, sup_process_signal(&n->restart.next, SIGKILL) < 0
-						  ? SUP_SOON_SECONDS
-						  : deadline_seconds(DEADLINE_GONE));
+		timer_set(n->restart.timer, sup_process_signal(&n->restart.next, SIGKILL) < 0
+						    ? SUP_SOON_SECONDS
+						    : deadline_seconds(DEADLINE_GONE));
 }
 
 static void restart_begin(struct sup_node *n)
@@ -388,22 +388,19 @@ void sup_restart_step(struct supervisor *s)
 	}
 }
 
-static void restart_on_timer(evutil_socket_t fd, short what, void *arg)
+static void restart_on_timer(void *node)
 {
-	struct sup_node *n = arg;
-	(void)fd;
-	(void)what;
+	struct sup_node *n = node;
 	if (!sup_process_is_late(&n->restart.next))
 		sup_restart_kill_next(n);
 	else if (sup_process_force(&n->restart.next))
-		sup_arm(n->restart.timer, deadline_seconds(DEADLINE_GONE));
+		timer_set(n->restart.timer, deadline_seconds(DEADLINE_GONE));
 }
 
 void sup_restart_release(struct sup_node *n)
 {
 	sup_process_release(&n->restart.next);
-	if (n->restart.timer)
-		event_free(n->restart.timer);
+	timer_free(n->restart.timer);
 }
 
 void sup_restart_goes_on(struct sup_node *n)
@@ -433,7 +430,7 @@ void sup_restart_kill_next(struct sup_node *n)
 
 static void next_ended(struct sup_node *n, const struct node_end *end)
 {
-	event_del(n->restart.timer);
+	timer_stop(n->restart.timer);
 	if (n->restart.stands) {
 		standby_ended(n, end);
 		return;
@@ -453,7 +450,7 @@ int sup_restart_init(struct sup_node *n)
 {
 	sup_process_init(&n->restart.next, n, next_ended);
 	n->restart.next.at = n->at;
-	n->restart.timer = evtimer_new(n->sup->base, restart_on_timer, n);
+	n->restart.timer = timer_new(n->sup->base, restart_on_timer, n);
 	return n->restart.timer ? 0 : -1;
 }
 
@@ -467,7 +464,7 @@ void sup_restart_old_ended(struct sup_node *n, const struct node_end *end)
 		if (n->restart.stands && end->seen && well && !n->restart.next.doomed) {
 			n->restart.wanted = 0;
 			sup_process_signal(&n->restart.next, SIGTERM);
-			sup_arm(n->restart.timer, deadline_seconds(DEADLINE_GONE));
+			timer_set(n->restart.timer, deadline_seconds(DEADLINE_GONE));
 		} else {
 			sup_restart_kill_next(n);
 		}
@@ -476,7 +473,7 @@ void sup_restart_old_ended(struct sup_node *n, const struct node_end *end)
 	}
 	sup_event(n, "exit", end);
 	sup_host_ended(&n->now, end);
-	event_del(n->restart.timer);
+	timer_stop(n->restart.timer);
 	sup_process_move(&n->now, &n->restart.next);
 	if (n->now.at != n->at)
 		sup_host_put(n, n->now.at);

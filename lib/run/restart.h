@@ -49,7 +49,7 @@ struct sup_restart {
 	double stood_at;         /* clock_mono(): the server knew of its standby last */
 	int tells;               /* `now` was a standby on another host, and is to be told */
 	double told_at;          /* clock_mono(): it was told last */
-	struct event *timer;     /* for the end of `next`, which was killed */
+	struct timer *timer;     /* for the end of `next`, which was killed */
 	struct question question; /* whether its standby may replace it */
 	struct sup_waiters waiters;
 	/* how often, and the time in all from launch (or kill) until the node was ready */

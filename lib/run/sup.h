@@ -50,6 +50,7 @@
 #include "run/turn.h"
 #include "run/verbs.h"
 #include "run/watchdog.h"
+#include "wire/timer.h"
 
 struct supervisor {
 	/* as the caller gave them */

@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 	}
 	if (is_flying)
 		wait_for_it();
-	x->kind->leave(x, 0, &err);
+	x->kind->leave(x, 0, 0, &err);
 	x->kind->free(x);
 	printf("%lu %lu\n", committed, dropped);
 	return 0;

@@ -155,7 +155,7 @@ int main(int argc, char **argv)
 		go_ahead(backward, iterations);
 	else
 		measure(iterations);
-	x->kind->leave(x, 0, &err);
+	x->kind->leave(x, 0, 0, &err);
 	x->kind->free(x);
 	return 0;
 }

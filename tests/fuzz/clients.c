@@ -233,7 +233,7 @@ static void client_train(struct exchange *x)
 			sequence++;
 		}
 		if (result == WORK_OK)
-			result = kind->leave(x, 0, &why);
+			result = kind->leave(x, 0, 1, &why);
 		if (result == WORK_OK)
 			kind->end(x, &why);
 		kind->disconnect(x);

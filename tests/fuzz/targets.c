@@ -322,6 +322,11 @@ static void fuzz_nothing(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Of a job with two servers and three workers, of which nothing runs. */
+static void fuzz_nothing_due(void *arg)
+{
+	(void)arg;
+}
+
 static struct supervisor *fuzz_supervisor(void)
 {
 	static struct job job;
@@ -335,7 +340,7 @@ static struct supervisor *fuzz_supervisor(void)
 	s->log.file.fd = -1;
 	s->base = event_base_new();
 	s->phases.kick = event_new(s->base, -1, 0, fuzz_nothing, s);
-	s->phases.retry = evtimer_new(s->base, fuzz_nothing, s);
+	s->phases.retry = timer_new(s->base, fuzz_nothing_due, s);
 	s->scale.now = s->scale.from = (struct sup_sizes){job.workers, job.servers};
 	snprintf(s->dirs.state, sizeof s->dirs.state, "%s", fuzz_dir());
 	fuzz_must(sup_hosts_init(s, &why) == 0 && sup_roster_fill(s, &why) == 0, "sup_roster_fill");
@@ -348,7 +353,7 @@ static void fuzz_supervisor_end(struct supervisor *s)
 	sup_roster_free(s);
 	sup_hosts_free(s);
 	event_free(s->phases.kick);
-	event_free(s->phases.retry);
+	timer_free(s->phases.retry);
 	event_base_free(s->base);
 	free(s);
 }

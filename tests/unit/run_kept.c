@@ -30,6 +30,11 @@ static void nothing(evutil_socket_t fd, short what, void *arg)
 	(void)arg;
 }
 
+static void nothing_due(void *arg)
+{
+	(void)arg;
+}
+
 static struct supervisor *make(void)
 {
 	struct supervisor *s = calloc(1, sizeof *s);
@@ -37,7 +42,7 @@ static struct supervisor *make(void)
 	s->log.file.fd = -1;
 	s->base = event_base_new();
 	s->phases.kick = event_new(s->base, -1, 0, nothing, s);
-	s->phases.retry = evtimer_new(s->base, nothing, s);
+	s->phases.retry = timer_new(s->base, nothing_due, s);
 	snprintf(s->dirs.state, sizeof s->dirs.state, "%s", scratch);
 	return s;
 }
@@ -48,7 +53,7 @@ static void release(struct supervisor *s)
 	sup_in_force_free(s);
 	sup_log_close(s);
 	event_free(s->phases.kick);
-	event_free(s->phases.retry);
+	timer_free(s->phases.retry);
 	event_base_free(s->base);
 	free(s);
 }

@@ -32,11 +32,9 @@ static void run_until(const int *count, int expected)
 	assert_int_equal(*count, expected);
 }
 
-static void on_kick(evutil_socket_t fd, short what, void *arg)
+static void on_kick(void *kicks)
 {
-	(void)fd;
-	(void)what;
-	++*(int *)arg;
+	++*(int *)kicks;
 }
 
 static int is_up;
@@ -71,7 +69,7 @@ static int begin(void **state)
 	struct peer_options o = {.path = daemon_path, .up = on_up};
 	s = calloc(1, sizeof *s);
 	s->base = event_base_new();
-	s->phases.retry = evtimer_new(s->base, on_kick, &kicks);
+	s->phases.retry = timer_new(s->base, on_kick, &kicks);
 	q = (struct question){0};
 	ends = lost = kicks = is_up = 0;
 	one = (struct link){.sup = s, .peer = peer_new(s->base, &o)};
@@ -81,7 +79,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	peer_free(one.peer);
-	event_free(s->phases.retry);
+	timer_free(s->phases.retry);
 	event_base_free(s->base);
 	free(s);
 	return remove_dir(state);

@@ -375,7 +375,7 @@ static void the_replica_is_told_before_the_lead(void **unused)
 	assert_string_equal(stage->asked[REPLICA],
 			    "pull 0 dense 0,push 0 rows 2,pull 1 after 1,push 1 rows 2,");
 	assert_string_equal(stage->asked[LEAD], "join replica r0,push 0 rows 0,push 1 rows 0,");
-	assert_int_equal(x->kind->leave(x, 0, &err), WORK_OK);
+	assert_int_equal(x->kind->leave(x, 0, 0, &err), WORK_OK);
 	end(x);
 }
 
