@@ -791,14 +791,14 @@ void sup_host_placed(struct sup_node *n, const char *name)
 		hosts_put(n, (size_t)(h - n->sup->hosts.host));
 }
 
-void sup_host_found(struct sup_node *n, const char *name)
+void sup_host_found(struct sup_node *n, const char *name, const char *lost)
 {
 	const struct sup_host *h = sup_host_by_name(n->sup, name);
 	struct sup_host *home = &n->sup->hosts.host[n->home];
 	if (!h || h == sup_host_of(n))
 		return;
 	sup_host_placed(n, name);
-	if (h != home && is_far(home) && home->state == HOST_THERE)
+	if (h != home && sup_host_by_name(n->sup, lost) == home && home->state == HOST_THERE)
 		home->state = HOST_GONE;
 }
 

@@ -430,12 +430,23 @@ static int node_process_settle(struct sup_node *n, struct found *f, struct error
 	}
 }
 
+/* The host on which the life before this one was lost; "": it ended in another way, or is not known. */
+static const char *node_process_lost_host(struct sup_node *n, struct node_record *r)
+{
+	struct sup_process before = n->now;
+	if (before.life-- == 0 || node_process_read_record(&before, r) != 0 || !r->ended)
+		return "";
+	const struct sup_host *h = sup_host_by_name(n->sup, r->host);
+	return h && launcher_lost_host(h->place, &r->end) ? r->host : "";
+}
+
 /* Returns how many processes of the node run; -1: err. Two processes of a server may run, if the
  * supervisor was killed in the middle of a hand-over. The younger is the next one, and the first to
  * end shows the result (restart.h). */
 static int node_process_adopt(struct sup_node *n, struct error *err)
 {
 	struct found f;
+	struct node_record before;
 	if (node_process_settle(n, &f, err) != 0)
 		return -1;
 	if (!f.known)
@@ -445,7 +456,7 @@ static int node_process_adopt(struct sup_node *n, struct error *err)
 	if (f.nodes == 0)
 		return 0;
 	adopt_process(&n->now, &f.run[0]);
-	sup_host_found(n, f.run[0].host);
+	sup_host_found(n, f.run[0].host, node_process_lost_host(n, &before));
 	n->now.at = n->at;
 	sup_node_found(n);
 	if (f.nodes == 2) {

@@ -729,7 +729,7 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 	sup_kick(s); /* others get to run in between */
 }
 
-static void on_retry(void *supervisor)
+static void phase_on_retry(void *supervisor)
 {
 	on_kick(-1, 0, supervisor);
 }
@@ -738,7 +738,7 @@ int sup_phase_init(struct supervisor *s, struct error *err)
 {
 	s->phases.started = clock_mono();
 	s->phases.kick = event_new(s->base, -1, 0, on_kick, s);
-	s->phases.retry = timer_new(s->base, on_retry, s);
+	s->phases.retry = timer_new(s->base, phase_on_retry, s);
 	return s->phases.kick && s->phases.retry
 		       ? 0
 		       : error_set(err, ERROR_OS, "events", "out of memory");

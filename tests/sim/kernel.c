@@ -1427,6 +1427,21 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t len, off_t at)
 	return n;
 }
 
+ssize_t __wrap_pwritev(int fd, const struct iovec *piece, int count, off_t at);
+ssize_t __wrap_pwritev(int fd, const struct iovec *piece, int count, off_t at)
+{
+	ssize_t done = 0;
+	for (int i = 0; i < count; i++) {
+		ssize_t n = __wrap_pwrite(fd, piece[i].iov_base, piece[i].iov_len, at + done);
+		if (n < 0)
+			return done > 0 ? done : n;
+		done += n;
+		if ((size_t)n < piece[i].iov_len)
+			break;
+	}
+	return done;
+}
+
 ssize_t __wrap_pread(int fd, void *data, size_t len, off_t at);
 ssize_t __wrap_pread(int fd, void *data, size_t len, off_t at)
 {
