@@ -168,9 +168,12 @@ static int status(int argc, char **argv, const struct option_table *shown_as, do
 	enum terminal_kind kind = terminal_open();
 	t.records = kind == TERMINAL_NONE && !(t.every > 0);
 	int result = status_show(&t, kind, &err), over = 0;
-	if (t.is_over)
-		result = show_end(&dirs, &err);
-	else if (result < 0 && err.code == ERROR_UNAVAILABLE &&
+	if (t.is_over) {
+		if (show_end(&dirs, &of_state) != 0) {
+			err = of_state;
+			result = -1;
+		}
+	} else if (result < 0 && err.code == ERROR_UNAVAILABLE &&
 		 jobs_need_state(&dirs, t.job, &err) == 0) {
 		if (condition_read(&c, &dirs, &of_state) != 0)
 			err = error_is_lack(&of_state) ? of_state : err;

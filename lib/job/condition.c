@@ -75,8 +75,7 @@ static void condition_take_record(struct tail *t, const struct record *r, const 
 static int close_tail(int fd, const char *path, char *text, struct error *err)
 {
 	error_errno(err, ERROR_IO, path, "can't be read");
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	free(text);
 	return -1;
 }

@@ -251,10 +251,11 @@ void gate_reschedule(struct gate *g);
  * before. If it were staged again after that, it would stay for ever, and a pull behind it would
  * wait for ever. */
 int gate_wants(const struct gate *g, const struct gate_who *who, uint64_t sequence);
-/* Before its leave: nothing is handed out to this worker, which else would train so many samples in each
- * iteration. Until it joins again, ends, or its connection closes, units of BSP have them in their mean, as if the
- * end of the data had cut its batch short (struct order_push): who trains the last rows alone makes no step as
- * large as that of all. Not where the lead shares a batch out among those who are there. */
+/* Before its leave: nothing is handed out to this worker, which else would train so many samples in
+ * each iteration. Until it joins again, is fenced, or its connection closes, units of BSP have them
+ * in their mean, as if the end of the data had cut its batch short (struct order_push): who trains
+ * the last rows alone makes no step as large as that of all. Not where the lead shares a batch out
+ * among those who are there. */
 void gate_idle(struct gate *g, const struct gate_who *who, uint64_t size);
 /* The connection is gone: its members leave. */
 void gate_closed(struct gate *g, uint64_t connection);

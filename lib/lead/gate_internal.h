@@ -285,7 +285,7 @@ struct gate {
 	uint64_t asked;         /* pushes of the settle that is out, */
 	struct push *behind;    /* and the one behind them */
 	uint64_t largest; /* samples of the largest batch settled so far */
-	size_t idle;      /* how many workers are */
+	uint64_t idle;    /* of all workers */
 	struct delays delays;
 	int64_t now;     /* as gate_clock() said last */
 	int64_t late_at; /* then a member is late, if nothing happens */

@@ -334,7 +334,7 @@ static struct worker *admissible(struct gate *g, const struct gate_who *who)
 
 static void not_idle(struct gate *g, struct worker *w)
 {
-	g->idle -= w->idle > 0;
+	g->idle -= w->idle;
 	w->idle = 0;
 }
 
@@ -395,20 +395,17 @@ void gate_idle(struct gate *g, const struct gate_who *who, uint64_t size)
 	if (!w || w->state != WORKER_ACTIVE || w->generation != who->generation ||
 	    who->incarnation != g->options.incarnation)
 		return;
+	not_idle(g, w);
 	w->idle = size < g->largest ? size : g->largest;
 	w->idle_connection = who->connection;
-	g->idle += w->idle > 0;
+	g->idle += w->idle;
 }
 
 uint64_t worker_idle_samples(const struct gate *g)
 {
-	uint64_t samples = 0;
-
-	if (!g->idle || g->options.sync != GATE_BSP || g->options.balance || g->sizes_given)
+	if (g->options.sync != GATE_BSP || g->options.balance || g->sizes_given)
 		return 0;
-	for (const struct worker *w = g->workers; w; w = w->hh.next)
-		samples += w->idle;
-	return samples < ORDER_COUNT_MAX ? samples : ORDER_COUNT_MAX;
+	return g->idle < ORDER_COUNT_MAX ? g->idle : ORDER_COUNT_MAX;
 }
 
 int gate_pushes_to(struct gate *g, const struct gate_who *who, const char *replica)

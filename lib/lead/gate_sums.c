@@ -244,8 +244,8 @@ static int is_true(struct gate *g)
 }
 
 /* What the sum is divided by: its samples; but a batch that the end of the data cut short counts as
- * a whole one, also that of a worker that has nothing to train (gate_idle()), and none as more than the largest
- * that was ever settled (struct order_push). */
+ * a whole one, also that of an idle worker (gate_idle()), and none as more than the largest that was
+ * ever settled (struct order_push). */
 static void count_unit(struct gate *g)
 {
 	uint64_t largest = g->largest, size;

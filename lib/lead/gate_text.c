@@ -7,8 +7,9 @@
  *     ranges list=ID:BEGIN:LENGTH,...                  of the push above, a few a line
  *     act list=pending|published|force bytes=N         and N bytes of action lines
  *
- * What is not here: requests that wait (their clients ask again), who is connected, a cut, and what
- * members have pushed in all (whoever compares it sees that it begins anew).
+ * What is not here: requests that wait (their clients ask again), who is connected, who is idle (until
+ * he joins again), a cut, and what members have pushed in all (whoever compares it sees that it
+ * begins anew).
  * A new field of the gate's state belongs here as well, and in tests/unit/lead_random.c.
  */
 #include "lead/gate_internal.h"

@@ -641,7 +641,8 @@ const struct verb lead_verbs[] = {
 	 "for a worker that has parameters itself: it begins its next batch; answered when all "
 	 "workers have begun"},
 	{"leave", WHO_KEYS, "idle", requests_on_leave, 0,
-	 "units no longer wait for this worker; idle: nothing is handed out to it, and so many samples still count"},
+	 "units no longer wait for this worker; idle: nothing is handed out to it, and so many samples "
+	 "still count"},
 	{"end", WHO_KEYS, "", requests_on_end, 0,
 	 "no work is left; answered when the job is finished"},
 	{"enough", "", WHO_KEYS " why", requests_on_enough, 0,

@@ -139,9 +139,9 @@ void sup_host_put(struct sup_node *n, size_t at);
 int sup_host_routes_hold(const struct supervisor *s);
 /* An earlier supervisor had placed the node on this host. */
 void sup_host_placed(struct sup_node *n, const char *name);
-/* The node runs on this host; lost: on which host its life before that was lost, or "". If the earlier
- * supervisor was killed before it kept where the node runs, it did not keep either that this host is gone, which
- * counts as gone until it answers: so the node returns. */
+/* The node runs on this host. lost: the host with which its life before was lost; "": none was. If
+ * the earlier supervisor was killed before it kept where the node runs, it did not keep either that
+ * the lost host is gone. So that host counts as gone until it answers; then the node returns. */
 void sup_host_found(struct sup_node *n, const char *name, const char *lost);
 /* Call at a start when nothing runs: all hosts have just answered. */
 void sup_hosts_are_there(struct supervisor *s);

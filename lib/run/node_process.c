@@ -430,7 +430,8 @@ static int node_process_settle(struct sup_node *n, struct found *f, struct error
 	}
 }
 
-/* The host on which the life before this one was lost; "": it ended in another way, or is not known. */
+/* The host with which the life before this one was lost; "": it ended in another way, or is not
+ * known. */
 static const char *node_process_lost_host(struct sup_node *n, struct node_record *r)
 {
 	struct sup_process before = n->now;

@@ -70,8 +70,9 @@ struct exchange_kind {
 	/* Waits until the worker can enter; *iteration is where it does. */
 	int (*join)(struct exchange *x, const struct exchange_member *member, uint64_t *iteration,
 		    struct error *err);
-	/* From now on nobody waits for us. brief: do not wait for a lead that went. idle: nothing is handed out to
-	 * us, which would train so many samples in an iteration; 0: it is for another reason. */
+	/* From now on nobody waits for us. brief: do not wait for a lead that went. idle: nothing is
+	 * handed out to us, who would train so many samples in an iteration; 0: we leave for another
+	 * reason. */
 	int (*leave)(struct exchange *x, int brief, uint64_t idle, struct error *err);
 	/* Waits until the job is finished. */
 	int (*end)(struct exchange *x, struct error *err);
