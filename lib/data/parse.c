@@ -51,12 +51,17 @@ static double unscaled(enum schema_scale scale, double x)
 	return x < 0 ? -log1p(-x) : log1p(x);
 }
 
-float parse_scale(const struct parser *p, size_t column, double x)
+/* x as unscaled() gives it */
+static float parse_normed(const struct parser *p, size_t column, double x)
 {
-	x = unscaled(p->schema->scale, x);
 	if (p->schema->scale == SCHEMA_NONE)
 		return (float)x;
 	return (float)((x - p->schema->dense[column].mean) * p->inverse[column]);
+}
+
+float parse_scale(const struct parser *p, size_t column, double x)
+{
+	return parse_normed(p, column, unscaled(p->schema->scale, x));
 }
 
 void parser_refresh(struct parser *p)
@@ -65,9 +70,11 @@ void parser_refresh(struct parser *p)
 		p->inverse[i] = 1.0 / p->schema->dense[i].deviation;
 	if (!p->table)
 		return;
-	for (size_t i = 0; i < p->schema->dense_count; i++)
-		for (size_t x = 0; x < PARSE_TABLE; x++)
-			p->table[i * PARSE_TABLE + x] = parse_scale(p, i, (double)x);
+	for (size_t x = 0; x < PARSE_TABLE; x++) {
+		double plain = unscaled(p->schema->scale, (double)x);
+		for (size_t i = 0; i < p->schema->dense_count; i++)
+			p->table[i * PARSE_TABLE + x] = parse_normed(p, i, plain);
+	}
 }
 
 int parser_init(struct parser *p, const struct schema *s, int label_optional, struct error *err)

@@ -161,9 +161,10 @@ size_t rowscan_field_at(const struct row_ref *row, size_t index)
 int rowscan_init(struct rowscan *r, struct row_syntax syntax, struct error *err)
 {
 	*r = (struct rowscan){.syntax = syntax, .room = 2 * CHUNK};
-	r->buffer = calloc(1, r->room + ROWSCAN_SLACK);
+	r->buffer = malloc(r->room + ROWSCAN_SLACK);
 	if (!r->buffer)
 		return rowscan_no_memory(r, err);
+	memset(r->buffer + r->room, 0, ROWSCAN_SLACK);
 	return 0;
 }
 

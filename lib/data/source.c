@@ -125,7 +125,7 @@ int source_want_input(struct source *s, size_t need, struct error *err)
 
 static int find_packing(struct source *s, struct error *err)
 {
-	s->input = calloc(1, SOURCE_INPUT_MAX);
+	s->input = malloc(SOURCE_INPUT_MAX);
 	if (!s->input)
 		return source_no_memory(s, err);
 	if (source_want_input(s, MARK_MAX, err) != 0)
