@@ -18,12 +18,14 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
-#define POOL_AHEAD 192 /* so many bytes of the next object are fetched */
+/* So many bytes of the object are fetched that is taken so many objects later. */
+#define POOL_FETCH 192
+#define POOL_AHEAD 4
 #define CHUNK_FIRST 4096
 #define CHUNK_HUGE (2u << 20) /* a huge page; chunks don't grow beyond it */
 
-struct pool_link { /* in a spare object, and in the first line of a chunk */
-	struct pool_link *next;
+struct pool_chunk { /* in its first line; objects follow */
+	struct pool_chunk *next;
 };
 
 static size_t pool_round(size_t bytes, size_t to)
@@ -57,13 +59,10 @@ static size_t pool_step(const struct pool *p)
 
 void pool_give(struct pool *p, void *object)
 {
-	struct pool_link *spare = object;
-	if (!spare)
+	if (!object)
 		return;
-	spare->next = p->spare;
-	p->spare = spare;
-	p->spares++;
-	ASAN_POISON_MEMORY_REGION(spare + 1, pool_step(p) - sizeof *spare);
+	p->spare[p->spares++] = object;
+	ASAN_POISON_MEMORY_REGION(object, pool_step(p));
 }
 
 static int pool_grow(struct pool *p)
@@ -74,13 +73,19 @@ static int pool_grow(struct pool *p)
 	while (bytes < CHUNK_HUGE && bytes < POOL_LINE + step);
 	if (bytes < POOL_LINE + step)
 		bytes = POOL_LINE + step;
-	struct pool_link *chunk = pool_memory(bytes);
+	size_t count = (bytes - POOL_LINE) / step;
+	void **spare = realloc(p->spare, (p->objects + count) * sizeof *spare);
+	if (!spare)
+		return -1;
+	p->spare = spare;
+	struct pool_chunk *chunk = pool_memory(bytes);
 	if (!chunk)
 		return -1;
 	chunk->next = p->chunk;
 	p->chunk = chunk;
 	p->chunk_bytes = bytes;
-	for (size_t count = (bytes - POOL_LINE) / step; count > 0; count--) /* the first one is taken first */
+	p->objects += count;
+	for (; count > 0; count--) /* the first one is taken first */
 		pool_give(p, (char *)chunk + POOL_LINE + (count - 1) * step);
 	return 0;
 }
@@ -95,21 +100,21 @@ int pool_reserve(struct pool *p, size_t count)
 
 void *pool_take(struct pool *p)
 {
-	if (!p->spare && pool_grow(p) != 0)
+	if (p->spares == 0 && pool_grow(p) != 0)
 		return NULL;
-	struct pool_link *object = p->spare;
-	p->spare = object->next;
-	p->spares--;
-	fetch_ahead(p->spare, p->bytes < POOL_AHEAD ? p->bytes : POOL_AHEAD); /* its first line says which one comes next */
+	void *object = p->spare[--p->spares];
+	if (p->spares >= POOL_AHEAD)
+		fetch_ahead(p->spare[p->spares - POOL_AHEAD], p->bytes < POOL_FETCH ? p->bytes : POOL_FETCH);
 	ASAN_UNPOISON_MEMORY_REGION(object, pool_step(p));
 	return object;
 }
 
 void pool_free(struct pool *p)
 {
-	for (struct pool_link *chunk; (chunk = p->chunk) != NULL;) {
+	for (struct pool_chunk *chunk; (chunk = p->chunk) != NULL;) {
 		p->chunk = chunk->next;
 		free(chunk);
 	}
+	free(p->spare);
 	*p = (struct pool){.bytes = p->bytes};
 }

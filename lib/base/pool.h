@@ -16,8 +16,10 @@
 struct pool {
 	size_t bytes; /* of an object */
 	/* private */
-	struct pool_link *spare, *chunk;
-	size_t spares, chunk_bytes;
+	void **spare; /* with room for all objects, so that what is given back needs no memory */
+	size_t spares, objects;
+	struct pool_chunk *chunk;
+	size_t chunk_bytes;
 };
 
 /* So many can be taken now, and none of these fails. -1: no memory. */
