@@ -19,6 +19,7 @@ struct meter {
 	struct watch *watch; /* now */
 	struct spent spent;
 	struct tally tally;
+	struct tally_rules reports;
 	uint64_t iteration, accum; /* of the last batch */
 	struct device device;      /* as measured; max 0: it was not */
 	struct device_file keep;
@@ -32,7 +33,8 @@ int meter_new(struct meter **out, const struct meter_options *options, struct er
 		return error_set(err, ERROR_OS, "", "out of memory");
 	m->options = *options;
 	m->spent.began = clock_mono();
-	tally_start(&m->tally, options->report_every, options->report_seconds, m->spent.began);
+	m->reports = (struct tally_rules){options->report_every, options->report_seconds};
+	tally_start(&m->tally, m->spent.began);
 	if (load_new(&m->load, options->load_root, err) != 0 ||
 	    watch_new(&m->watch, options->load_root, options->watch, err) != 0 ||
 	    report_new(&m->report, options->monitor, err) != 0) {
@@ -136,7 +138,7 @@ void meter_batch(struct meter *m, uint64_t iteration, uint64_t accum, const stru
 	m->spent.iterations++;
 	m->iteration = iteration;
 	m->accum = accum;
-	if (tally_add(&m->tally, b, clock_mono()))
+	if (tally_add(&m->tally, &m->reports, b, clock_mono()))
 		meter_report(m);
 }
 

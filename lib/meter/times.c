@@ -21,19 +21,19 @@ size_t spent_record(const struct spent *s, const char *id, double now, double ep
 	return record_end(&o, NULL);
 }
 
-void tally_start(struct tally *t, uint64_t every, double seconds, double now)
+void tally_start(struct tally *t, double now)
 {
-	*t = (struct tally){.every = every, .seconds = seconds, .since = now};
+	*t = (struct tally){.since = now};
 }
 
-int tally_is_due(const struct tally *t, uint64_t more, double now)
+int tally_is_due(const struct tally *t, const struct tally_rules *r, uint64_t more, double now)
 {
 	uint64_t total = t->total + more;
 	int early = total <= EARLY_MAX && (total & (total - 1)) == 0;
-	return early || t->count + more >= t->every || now - t->since >= t->seconds;
+	return early || t->count + more >= r->every || now - t->since >= r->seconds;
 }
 
-int tally_add(struct tally *t, const struct tally_batch *b, double now)
+int tally_add(struct tally *t, const struct tally_rules *r, const struct tally_batch *b, double now)
 {
 	t->total++;
 	t->count++;
@@ -42,7 +42,7 @@ int tally_add(struct tally *t, const struct tally_batch *b, double now)
 	t->sum.comm += b->comm;
 	t->sum.wait += b->wait;
 	t->sum.samples += b->samples;
-	return tally_is_due(t, 0, now);
+	return tally_is_due(t, r, 0, now);
 }
 
 uint64_t tally_take(struct tally *t, double now, struct tally_batch *mean)

@@ -44,23 +44,25 @@ struct tally_batch {
 	uint64_t samples;
 };
 
-/* A report is due after `every` batches or `seconds`, and besides at the node's first, second,
+/* A report is due after so many batches or seconds, and besides at the node's first, second,
  * fourth and eighth batch, so that a decision need not wait. */
-struct tally {
-	uint64_t every;
+struct tally_rules {
+	uint64_t every; /* 1 or more */
 	double seconds;
+};
+
+struct tally { /* one line of the cache: trainsim has a hundred thousand */
 	uint64_t total; /* batches, ever */
 	double since;   /* when the last report was taken */
 	uint64_t count; /* batches since */
 	struct tally_batch sum;
 };
 
-/* every 1 or more. */
-void tally_start(struct tally *t, uint64_t every, double seconds, double now);
+void tally_start(struct tally *t, double now);
 /* Whether a report is due once so many more batches have been added. */
-int tally_is_due(const struct tally *t, uint64_t more, double now);
+int tally_is_due(const struct tally *t, const struct tally_rules *r, uint64_t more, double now);
 /* Whether a report is due with this batch, which ended now. */
-int tally_add(struct tally *t, const struct tally_batch *b, double now);
+int tally_add(struct tally *t, const struct tally_rules *r, const struct tally_batch *b, double now);
 /* The mean of what was added since the last call, samples rounded; returns how many batches that
  * is, 0: none, and *mean is not touched. */
 uint64_t tally_take(struct tally *t, double now, struct tally_batch *mean);

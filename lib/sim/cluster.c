@@ -184,7 +184,7 @@ static void cluster_make_node(struct sim *s, size_t i)
 	snprintf(n->id, sizeof n->id, "%s%zu", i < s->workers ? "w" : "ps",
 		 i < s->workers ? i : i - s->workers);
 	actions_start(&n->actions, n->id, share + (i < s->job.batch % s->job.workers));
-	tally_start(&n->tally, s->job.report, fmin(0.5, s->job.every / 2), 0);
+	tally_start(&n->tally, 0);
 	s->id[i] = n->id;
 }
 
@@ -196,6 +196,7 @@ static int cluster_make_nodes(struct sim *s, struct error *err)
 	s->first_workers = j->workers;
 	s->first_servers = j->servers;
 	s->chance = s->options.seed;
+	s->reports = (struct tally_rules){j->report, fmin(0.5, j->every / 2)};
 	s->workers = (size_t)j->worker_places;
 	s->nodes = s->workers + (size_t)j->servers;
 	s->places = s->workers + (size_t)j->server_places;
@@ -531,8 +532,7 @@ int cluster_ready(struct sim *s, struct error *err)
 void cluster_free(struct sim *s)
 {
 	for (size_t i = 0; i < s->places && s->node; i++) {
-		if (s->node[i].held != s->node[i].few)
-			free(s->node[i].held);
+		free(s->node[i].many);
 		free(s->node[i].announced);
 		predictor_free(s->node[i].speed);
 	}
@@ -576,9 +576,9 @@ const struct drag *cluster_drag(struct sim *s, struct sim_node *n)
 {
 	static const struct drag none;
 	uint32_t slot = n->life_slot && n->slot_life == n->life ? n->life_slot : n->slot;
-	while (n->drag_at < n->drags && n->drag[n->drag_at].from.at <= s->now)
+	while (n->drags > 0 && n->drag_at < n->drags && n->drag[n->drag_at].from.at <= s->now)
 		n->drag_at++;
-	const struct drag *own = n->drag_at > 0 ? &n->drag[n->drag_at - 1].drag : &none;
+	const struct drag *own = n->drags > 0 && n->drag_at > 0 ? &n->drag[n->drag_at - 1].drag : &none;
 	if (slot == 0)
 		return own;
 	int is_told = n->turn == cluster_turn(s) && n->turn_slot == slot;

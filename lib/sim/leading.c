@@ -149,7 +149,7 @@ static void leading_apply_one(struct sim *s, struct sim_node *n, const struct ga
 	leading_busy(s, n, seconds);
 	n->batch = (struct tally_batch){.time = seconds, .samples = e->samples, .compute = seconds};
 	n->iteration = e->iteration;
-	if (tally_add(&n->tally, &n->batch, s->now))
+	if (tally_add(&n->tally, &s->reports, &n->batch, s->now))
 		control_report(s, n);
 }
 
@@ -282,28 +282,28 @@ static void leading_carry_out(struct sim *s, const struct gate_effect *e)
 	}
 }
 
-/* The node that is answered so many effects from now, or NULL. */
-static const struct sim_node *leading_ahead(const struct sim *s, size_t count)
-{
-	return sim_of_process(s, gate_ahead(s->gate, count));
-}
-
-/* What is touched soon is fetched: a node, and where the monitor has that if a report will be due. */
+/* What is touched soon is fetched: the node that is answered so many effects from now, and, if a report will be due then, where
+ * the monitor has it. Nodes to come wait in s->answer; which are no nodes, or are old ones, does no harm. */
 static void leading_fetch(struct sim *s)
 {
-	const struct sim_node *n = leading_ahead(s, 4 * LEADING_AHEAD);
+	size_t i = s->answered++, at = i % SIM_ANSWERS;
+	const struct sim_node *n = sim_of_process(s, gate_ahead(s->gate, 4 * LEADING_AHEAD));
 	if (n)
 		sim_fetch(n, SIM_LINES_ANSWER);
-	for (size_t i = 3; i > 0; i--) {
-		n = leading_ahead(s, i * LEADING_AHEAD);
-		if (!n || !tally_is_due(&n->tally, 1, s->now + s->cost.message))
-			continue;
-		if (i == 2) {
-			fetch_ahead(n->id, 1);
-			sim_fetch(n, SIM_LINES_REPORT);
-		}
-		monitor_fetch(s->monitor, (size_t)(n - s->node), (int)i - 1);
+	s->answer[at] = n;
+	at = (i - LEADING_AHEAD) % SIM_ANSWERS;
+	n = s->answer[at];
+	if (n && tally_is_due(&n->tally, &s->reports, 1, s->now + s->cost.message))
+		monitor_fetch(s->monitor, (size_t)(n - s->node), 2);
+	else
+		s->answer[at] = NULL;
+	if ((n = s->answer[(i - 2 * LEADING_AHEAD) % SIM_ANSWERS])) {
+		fetch_ahead(n->id, 1);
+		sim_fetch(n, SIM_LINES_REPORT);
+		monitor_fetch(s->monitor, (size_t)(n - s->node), 1);
 	}
+	if ((n = s->answer[(i - 3 * LEADING_AHEAD) % SIM_ANSWERS]))
+		monitor_fetch(s->monitor, (size_t)(n - s->node), 0);
 }
 
 static int leading_carry_one(struct sim *s)

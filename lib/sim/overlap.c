@@ -93,7 +93,7 @@ void overlap_pushed(struct sim *s, struct sim_node *n)
 	double mark = n->pushed_at;
 	if (!worker_begins_next(s, n, mark))
 		return;
-	if (tally_add(&n->tally, &done, mark))
+	if (tally_add(&n->tally, &s->reports, &done, mark))
 		control_report(s, n);
 }
 

@@ -41,7 +41,7 @@ static void scale_in(struct sim *s, struct sim_node *n)
 	double pending = scale_pending(s);
 	if (n->role == NODE_WORKER)
 		actions_start(&n->actions, n->id, batch / j->workers + (i < batch % j->workers));
-	tally_start(&n->tally, j->report, fmin(0.5, j->every / 2), s->now);
+	tally_start(&n->tally, s->now);
 	n->in_force = 0;
 	resources_size(s, n);
 	if (n->role == NODE_WORKER) {

@@ -198,53 +198,52 @@ enum sim_state {
 /* A hundred thousand of them don't fit a cache: what each batch touches stands first, in lines of 64 bytes, by when
  * it is touched, and is fetched ahead by these lines (sim_fetch()). */
 enum {
-	SIM_LINES_ANSWER = 1 | 2 | 64 | 128,
-	SIM_LINES_REPORT = 32,
-	SIM_LINES_PUSH = 1 | 2 | 4 | 8 | 16 | 32,
-	SIM_LINES_NEXT = 1 | 2 | 8 | 16 | 32
+	SIM_LINES_ANSWER = 1 | 2 | 64,
+	SIM_LINES_REPORT = 8 | 16,
+	SIM_LINES_PUSH = 1 | 2 | 4 | 8 | 32,
+	SIM_LINES_NEXT = 1 | 2 | 4 | 8
 };
+#define SIM_FEW 2
 struct sim_node {
 	/* at each event */
-	_Alignas(64) enum sim_state state;
-	enum node_role role;
+	_Alignas(64) unsigned char state; /* enum sim_state */
+	unsigned char is_member;
+	unsigned char is_stopped; /* it lives and does not move */
+	unsigned char has_asked;  /* see `coming` */
 	uint32_t life;
-	int is_member;
-	int is_stopped; /* it lives and does not move */
-	int has_asked;  /* see `coming` */
 	double late; /* by so much its own work ends later than planned */
 	/* It owes its next step since then (a worker, no server); below 0: it owes nothing. */
 	double owes;
 	double mark, pushed_at; /* when it began to see to its next batch; when this one is pushed */
-	uint64_t iteration;
+	uint64_t iteration, generation;
+	uint32_t seat, row_seat; /* gate_seat(), queue_seat() */
 
 	struct tally_batch batch;
-	uint32_t seat, row_seat; /* gate_seat(), queue_seat() */
-	uint64_t generation, sequence;
+	uint64_t sequence, rows_held;
+	double pace; /* its computing takes so many times as long as with its first cores */
+	/* with its push, and its next batch */
+	struct sim_piece few[SIM_FEW]; /* see worker_hand() */
+	uint32_t helds, many_room;
+	double turn_delay; /* where its drag comes from: */
+
+	uint32_t turn;            /* 0: none */
+	uint32_t turn_slot;       /* this slot has said turn_delay in this turn, see struct sim */
+	uint32_t slot, life_slot; /* of the schedule + 1; 0: none */
+	uint32_t slot_life;       /* of life_slot */
+	uint32_t drags;           /* so many of its own */
+	struct sim_piece coming;  /* what shardd has answered; length 0: there are no rows now */
+	struct actions actions;   /* sizes, which are the rest of this line */
+	enum node_role role;
 	/* with its push */
-	struct pulse pulse;
+	_Alignas(64) struct pulse pulse;
 	struct predictor *speed; /* NULL: none yet */
 	uint64_t pulled; /* units in the parameters that it computes with, where the delay has a bound */
 	const struct sim_drag *drag; /* the first of its own */
-	/* with its push, and its next batch */
-	struct sim_piece few[2];
-	struct sim_piece *held; /* `few`, or, when these were not enough, memory */
-	uint64_t rows_held;
-
-	size_t helds, held_room;
-	struct sim_piece coming; /* what shardd has answered; length 0: there are no rows now */
-	double pace; /* its computing takes so many times as long as with its first cores */
-	/* where its drag comes from */
-	double turn_delay;
-	uint32_t turn;            /* 0: none */
-	uint32_t turn_slot;       /* this slot has said turn_delay in this turn, see struct sim */
-
-	uint32_t slot, life_slot; /* of the schedule + 1; 0: none */
-	uint32_t slot_life;       /* of life_slot */
-	uint32_t drags, drag_at;  /* so many of its own */
-	struct actions actions; /* sizes */
 	/* with the answer */
 	struct tally tally;
 	/* seldom */
+	uint32_t drag_at; /* so many of its own drags have begun */
+	struct sim_piece *many; /* see worker_hand() */
 	int is_listed; /* among those who wait at shardd, or did; behind it: */
 	struct sim_node *next_waiter;
 	double ready_at; /* its process became a member; below 0: it has not */
@@ -275,6 +274,9 @@ struct sim_node {
 	struct restart_past past; /* restarts by intention */
 	uint64_t in_force; /* samples of its batch that were decided on; 0: nobody has */
 };
+_Static_assert(offsetof(struct sim_node, few) == 128 && offsetof(struct sim_node, actions.accum) + 8 == 256 &&
+	       offsetof(struct sim_node, pulse) == 320 && offsetof(struct sim_node, tally) == 384,
+	       "the lines that are fetched");
 
 struct sim {
 	struct sim_options options;
@@ -289,6 +291,7 @@ struct sim {
 	size_t happenings, happening_room;
 	struct schedule *schedule;
 	struct drag dragged; /* see cluster_drag() */
+	struct tally_rules reports; /* of all nodes */
 	uint32_t turn; /* counts from 1 how often the patterns may have changed; they may again: */
 	double turn_ends;
 
@@ -325,6 +328,10 @@ struct sim {
 	size_t ranges, range_room;
 	struct queue_settlement settlement;
 	int is_obeying;
+	/* Whom the lead will answer: only to be fetched. */
+#define SIM_ANSWERS 32 /* a power of two */
+	const struct sim_node *answer[SIM_ANSWERS];
+	size_t answered;
 	double served_at; /* then the last server is free */
 	size_t to_come;   /* workers whose first process is not there yet */
 	int is_expecting; /* the first worker has come to the lead */

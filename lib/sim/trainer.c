@@ -45,20 +45,28 @@ static void ask_rows(struct sim *s, struct sim_node *n, uint64_t max)
 		n->coming = (struct sim_piece){c.piece.id, c.piece.begin + c.piece.skip, c.piece.take};
 }
 
+/* The rows that it holds: `few`, or, when these were not enough, memory. */
+static struct sim_piece *worker_hand(struct sim_node *n)
+{
+	return n->many_room > 0 ? n->many : n->few;
+}
+
+static uint32_t worker_room(const struct sim_node *n)
+{
+	return n->many_room > 0 ? n->many_room : SIM_FEW;
+}
+
 /* -1: no memory. */
 static int worker_grow_hand(struct sim_node *n)
 {
-	int is_first = n->held_room == 0;
-	size_t room = is_first ? sizeof n->few / sizeof *n->few : 2 * n->held_room;
-	struct sim_piece *held = is_first ? n->few : malloc(room * sizeof *held);
-	if (!held)
+	uint32_t room = 2 * worker_room(n);
+	struct sim_piece *many = malloc(room * sizeof *many);
+	if (!many)
 		return -1;
-	if (!is_first)
-		memcpy(held, n->held, n->helds * sizeof *held);
-	if (n->held != n->few)
-		free(n->held);
-	n->held = held;
-	n->held_room = room;
+	memcpy(many, worker_hand(n), n->helds * sizeof *many);
+	free(n->many);
+	n->many = many;
+	n->many_room = room;
 	return 0;
 }
 
@@ -68,11 +76,11 @@ static int take_rows(struct sim *s, struct sim_node *n)
 	n->has_asked = 0;
 	if (n->coming.length == 0)
 		return 0;
-	if (n->helds == n->held_room && worker_grow_hand(n) != 0) {
+	if (n->helds == worker_room(n) && worker_grow_hand(n) != 0) {
 		sim_fail_memory(s);
 		return 0;
 	}
-	n->held[n->helds++] = n->coming;
+	worker_hand(n)[n->helds++] = n->coming;
 	n->rows_held += n->coming.length;
 	if (s->first_at < 0)
 		s->first_at = s->now;
@@ -100,20 +108,22 @@ static unsigned worker_gather(struct sim *s, struct sim_node *n)
 }
 
 /* How many samples the next batch has. */
-static uint64_t worker_batch_rows(const struct sim_node *n)
+static uint64_t worker_batch_rows(struct sim_node *n)
 {
+	const struct sim_piece *held = worker_hand(n);
 	uint64_t size = worker_batch(n), rows = 0;
 	for (size_t i = 0; i < n->helds && i < GATE_RANGES_MAX && rows < size; i++)
-		rows += n->held[i].length;
+		rows += held[i].length;
 	return rows < size ? rows : size;
 }
 
 /* Takes these from the front; returns how many ranges they are. */
 static size_t worker_take_batch(struct sim_node *n, struct gate_range range[GATE_RANGES_MAX])
 {
+	struct sim_piece *held = worker_hand(n);
 	size_t ranges = 0, used = 0;
 	for (uint64_t left = n->batch.samples; left > 0; ranges++) {
-		struct sim_piece *p = &n->held[used];
+		struct sim_piece *p = &held[used];
 		uint64_t take = p->length < left ? p->length : left;
 		range[ranges] = (struct gate_range){p->id, p->begin, take};
 		p->begin += take;
@@ -121,9 +131,9 @@ static size_t worker_take_batch(struct sim_node *n, struct gate_range range[GATE
 		left -= take;
 		used += p->length == 0;
 	}
-	n->helds -= used;
+	n->helds -= (uint32_t)used;
 	if (used > 0)
-		memmove(n->held, n->held + used, n->helds * sizeof *n->held);
+		memmove(held, held + used, n->helds * sizeof *held);
 	n->rows_held -= n->batch.samples;
 	return ranges;
 }
@@ -507,7 +517,7 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 		pulse_work(&n->pulse, n->batch.samples);
 	if (n->state == SIM_PUSHING || n->state == SIM_ASKING) {
 		n->batch.wait += there - n->pushed_at;
-		if (tally_add(&n->tally, &n->batch, there))
+		if (tally_add(&n->tally, &s->reports, &n->batch, there))
 			control_report(s, n);
 	}
 	if (strncmp(e->fields, "iteration=", 10) == 0)
@@ -529,7 +539,8 @@ void worker_dies(struct sim *s, struct sim_node *n)
 	uint64_t connection = sim_process(s, n);
 	n->life++;
 	n->state = SIM_OFF;
-	n->is_stopped = n->is_due = 0;
+	n->is_stopped = 0;
+	n->is_due = 0;
 	n->late = 0;
 	n->is_member = 0;
 	n->owes = -1;

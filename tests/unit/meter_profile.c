@@ -97,10 +97,11 @@ static void early_reports_then_every_so_many(void **state)
 	(void)state;
 	struct tally t;
 	struct tally_batch mean;
-	tally_start(&t, 10, 1e9, 0);
+	const struct tally_rules rules = {10, 1e9};
+	tally_start(&t, 0);
 	char due[40] = {0};
 	for (int i = 0; i < 38; i++) {
-		int is = tally_add(&t, &one, 0);
+		int is = tally_add(&t, &rules, &one, 0);
 		due[i] = is ? 'x' : '.';
 		if (is)
 			tally_take(&t, 0, &mean);
@@ -114,15 +115,16 @@ static void time_makes_one_due(void **state)
 	(void)state;
 	struct tally t;
 	struct tally_batch mean;
-	tally_start(&t, 1000, 0.5, 100);
+	const struct tally_rules rules = {1000, 0.5};
+	tally_start(&t, 100);
 	for (int i = 0; i < 8; i++)
-		tally_add(&t, &one, 100);
+		tally_add(&t, &rules, &one, 100);
 	assert_int_equal(tally_take(&t, 100, &mean), 8);
-	assert_false(tally_add(&t, &one, 100.4));
-	assert_true(tally_add(&t, &one, 100.5));
+	assert_false(tally_add(&t, &rules, &one, 100.4));
+	assert_true(tally_add(&t, &rules, &one, 100.5));
 	assert_int_equal(tally_take(&t, 100.5, &mean), 2);
-	assert_false(tally_add(&t, &one, 100.9));
-	assert_true(tally_add(&t, &one, 101.1));
+	assert_false(tally_add(&t, &rules, &one, 100.9));
+	assert_true(tally_add(&t, &rules, &one, 101.1));
 }
 
 static void a_report_is_the_mean(void **state)
@@ -130,15 +132,16 @@ static void a_report_is_the_mean(void **state)
 	(void)state;
 	struct tally t;
 	struct tally_batch mean = {0};
-	tally_start(&t, 10, 10, 0);
+	const struct tally_rules rules = {10, 10};
+	tally_start(&t, 0);
 	assert_int_equal(tally_take(&t, 0, &mean), 0);
-	tally_add(&t, &one, 0);
-	tally_add(&t, &two, 0);
+	tally_add(&t, &rules, &one, 0);
+	tally_add(&t, &rules, &two, 0);
 	assert_int_equal(tally_take(&t, 0, &mean), 2);
 	assert_true(mean.time == 1.5 && mean.compute == 0.75 && mean.comm == 0.375 &&
 		    mean.wait == 4);
 	assert_int_equal(mean.samples, 16); /* 15.5, rounded */
-	tally_add(&t, &two, 0);
+	tally_add(&t, &rules, &two, 0);
 	assert_int_equal(tally_take(&t, 0, &mean), 1);
 	assert_true(mean.time == 2 && mean.samples == 21);
 }
