@@ -460,12 +460,14 @@ void grants_take(struct gate *g, struct worker *w, struct push *came, uint64_t g
 {
 	struct push *p = g->options.announces ? w->announced : NULL;
 
-	came->late |= group != 0 && (!p || p->group != group);
+	if (group != 0 && (!p || p->group != group))
+		came->late = 1;
 	if (!p)
 		return;
 	if (p->sequence == came->sequence && p->pulled == came->pulled && p->count == came->count) {
 		came->grant = p->grant;
-		came->late |= p->late;
+		if (p->late)
+			came->late = 1;
 		if (!came->late && p->group == group) {
 			came->group = p->group;
 			came->members = p->members;

@@ -25,35 +25,33 @@ enum grant { GRANT_NONE, GRANT_ASKED, GRANT_GIVEN, GRANT_OVER, GRANTS };
 /* A push from its arrival to its answer: in g->held, then in g->sent, both in order of arrival.
  * Before that it may be in g->announced; once dropped there, it is held, as one that came late. */
 struct push {
-	/* In lines of the cache: what walks over all pushes look at; what else a settle touches; and what an answer
-	 * does. */
+	/* In lines of the cache: what walks over all pushes look at; what else a settle and an answer touch. */
 	struct push *next;
 	struct push *ahead; /* some pushes behind in the same unit, if not NULL: only to be fetched, it may be gone */
 	struct worker *worker;
 	uint64_t count;
 	double loss;
-	/* Those that were granted together, and may be summed on their host: one unit, whole or not
-	 * at all. 0: none. */
-	uint64_t group;
-	uint32_t ranges, seat; /* seat: of the worker */
-	int late; /* to be dropped: its iteration was closed before, it is too stale, or its group
-		   * was given up */
-	enum refused refused;
+	uint64_t generation, sequence;
+	uint32_t seat; /* of the worker */
+	unsigned char ranges, tokens;
+	unsigned char late;    /* to be dropped: its iteration was closed before, it is too stale, or its group
+				* was given up */
+	unsigned char refused; /* enum refused */
 
 	union { /* push_ranges() */
 		struct gate_range few[PUSH_FEW];
 		struct gate_range *many; /* if `ranges` is above that */
 	} range;
-	uint64_t generation, sequence;
+	uint64_t token[GATE_TOKENS_MAX]; /* mostly one, which is still in that line */
 
 	uint64_t iteration, pulled;
 	uint64_t size;
 	double scale;
-	uint64_t skipped;
+	/* Those that were granted together, and may be summed on their host: one unit, whole or not
+	 * at all. 0: none. */
+	uint64_t group;
 	enum grant grant;
-	int stale; /* it is late, and its age is the reason */
-	uint64_t tokens;
-	uint64_t token[GATE_TOKENS_MAX];
+	unsigned char stale; /* it is late, and its age is the reason */
 
 	/* What follows is only of gates with announcements: elsewhere it is not even set to 0. */
 	int is_kept; /* by send_held(), for now */
@@ -72,7 +70,8 @@ struct push {
 };
 
 /* p will soon be touched; NULL is fine. */
-enum { PUSH_LINES_WALK = 1, PUSH_LINES_SETTLE, PUSH_LINES_ANSWER };
+enum { PUSH_LINES_SETTLE = 2, PUSH_LINES_ANSWER = 2 };
+_Static_assert(offsetof(struct push, token[2]) == 128 && offsetof(struct push, is_kept) <= 192, "its lines");
 static inline void push_fetch(const struct push *p, size_t lines)
 {
 	fetch_ahead(p, lines * 64);

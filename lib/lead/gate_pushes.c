@@ -14,12 +14,12 @@ struct push *push_new(struct gate *g, size_t ranges)
 
 	if (!p)
 		return NULL;
-	memset(p, 0, g->options.announces ? sizeof *p : offsetof(struct push, token));
+	memset(p, 0, g->options.announces ? sizeof *p : offsetof(struct push, is_kept));
 	if (ranges > PUSH_FEW && !(p->range.many = malloc(ranges * sizeof *p->range.many))) {
 		push_free(g, p);
 		return NULL;
 	}
-	p->ranges = (uint32_t)ranges;
+	p->ranges = (unsigned char)ranges;
 	return p;
 }
 
@@ -137,7 +137,6 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 	p->sequence = push->sequence;
 	p->iteration = push->iteration;
 	p->count = push->count;
-	p->skipped = push->skipped;
 	p->size = push->size;
 	p->pulled = push->pulled;
 	g->says_pulled |= p->pulled != GATE_PULLED_UNKNOWN;

@@ -75,13 +75,10 @@ static const struct field push_fields[] = {
 	{FIELD("sequence", U64, push, sequence)},
 	{FIELD("iteration", U64, push, iteration)},
 	{FIELD("count", U64, push, count)},
-	{FIELD("skipped", U64, push, skipped), .is_optional = 1},
 	{FIELD("size", U64, push, size), .is_optional = 1},
 	{FIELD("pulled", U64, push, pulled)},
 	{FIELD("loss", NUMBER, push, loss)},
 	{FIELD("scale", NUMBER, push, scale)},
-	{FIELD("late", FLAG, push, late)},
-	{FIELD("stale", FLAG, push, stale)},
 	{.key = NULL},
 };
 
@@ -120,11 +117,11 @@ static void save_ranges(const struct push *p, FILE *out)
 /* A group that is not sent yet is given up. */
 static void save_push(const struct push *push, const char *list, FILE *out)
 {
-	struct push p = *push;
-	struct record_out *o = RECORD("push", F("list", list), F("worker", p.worker->id));
-	p.late |= push->group && push == push->worker->held;
-	fields_write(push_fields, o, &p);
-	record_add_u64(o, "refused", p.refused);
+	struct record_out *o = RECORD("push", F("list", list), F("worker", push->worker->id));
+	fields_write(push_fields, o, push);
+	record_add_u64(o, "late", push->late || (push->group && push == push->worker->held));
+	record_add_u64(o, "stale", push->stale);
+	record_add_u64(o, "refused", push->refused);
 	record_print(out, o);
 	save_ranges(push, out);
 }
@@ -240,16 +237,19 @@ static int load_push(struct load *l, struct error *err)
 {
 	const struct record *r = &l->record;
 	const char *id, *list;
-	uint64_t refused;
+	uint64_t late, stale, refused;
 	struct push *p = push_new(l->g, 0);
 
 	if (!p)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (record_id(r, "worker", &id, err) != 0 || record_text(r, "list", &list, err) != 0 ||
-	    fields_read(push_fields, r, p, err) != 0 ||
+	    fields_read(push_fields, r, p, err) != 0 || record_u64(r, "late", 0, 1, &late, err) != 0 ||
+	    record_u64(r, "stale", 0, 1, &stale, err) != 0 ||
 	    record_u64(r, "refused", 0, REFUSED_KINDS - 1, &refused, err) != 0)
 		goto failed;
-	p->refused = (enum refused)refused;
+	p->late = (unsigned char)late;
+	p->stale = (unsigned char)stale;
+	p->refused = (unsigned char)refused;
 	l->g->says_pulled |= p->pulled != GATE_PULLED_UNKNOWN;
 	p->worker = worker_find(l->g, id);
 	if (!p->worker) {
@@ -278,6 +278,8 @@ static int load_ranges(struct load *l, struct error *err)
 	if (record_text(&l->record, "list", &text, err) != 0 ||
 	    gate_ranges_parse(text, range, &n, err) != 0)
 		return -1;
+	if (p->ranges + n > GATE_RANGES_MAX)
+		return error_set(err, ERROR_DATA, NULL, "a push of more than %d ranges", GATE_RANGES_MAX);
 	more = malloc((p->ranges + n) * sizeof *more + 1);
 	if (!more)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
@@ -285,7 +287,7 @@ static int load_ranges(struct load *l, struct error *err)
 	memcpy(more + p->ranges, range, n * sizeof *more);
 	if (p->ranges > PUSH_FEW)
 		free(p->range.many);
-	p->ranges += (uint32_t)n;
+	p->ranges = (unsigned char)(p->ranges + n);
 	if (p->ranges > PUSH_FEW) {
 		p->range.many = more;
 		return 0;

@@ -74,8 +74,10 @@ static void send_in_time(struct gate *g)
 	for (struct push *p = g->held.first; p; p = p->next)
 		p->is_kept = 0;
 	for (struct push *p; (p = held_oldest(g)) != NULL;) {
-		p->stale |= is_too_stale(g, p, version);
-		p->late |= p->stale;
+		if (is_too_stale(g, p, version))
+			p->stale = 1;
+		if (p->stale)
+			p->late = 1;
 		if (units_has_step(p) && !grants_let_commit(g, p, version)) {
 			p->is_kept = 1;
 			continue;
@@ -97,7 +99,8 @@ static size_t group_here(const struct gate *g, const struct push *p, const struc
 		if (q->group != p->group)
 			continue;
 		here++;
-		q->stale |= is_too_stale(g, q, g->applied);
+		if (is_too_stale(g, q, g->applied))
+			q->stale = 1;
 		*is_stale |= q->stale;
 		if (q->pulled < (*oldest)->pulled)
 			*oldest = q;
@@ -396,6 +399,15 @@ static int has_steps(const struct gate *g)
 	return p != NULL;
 }
 
+static uint64_t count_steps(const struct gate *g)
+{
+	uint64_t steps = 0;
+
+	for (const struct push *p = g->sent.first; p; p = p->next)
+		steps += (uint64_t)units_has_step(p);
+	return steps;
+}
+
 /* First all servers say that they have what is to be applied: shardd's word can't be taken back. */
 static void units_hold(struct gate *g)
 {
@@ -544,32 +556,34 @@ static void count_delays(struct gate *g)
 	}
 }
 
-/* APPLY with the pushes of the unit that shardd took. */
-static void put_apply(struct gate *g)
+/* APPLY, to which the pushes of the unit that shardd took will be added; NULL: there is none. */
+static struct gate_effect *put_apply(struct gate *g)
 {
 	struct gate_effect *e;
 
 	if (!units_bsp(g) && !has_steps(g))
-		return;
+		return NULL;
 	e = put_steps(g, GATE_APPLY);
 	if (!e)
-		return;
+		return NULL;
 	e->pushes = 0;
-	for (const struct push *p = g->sent.first; p; p = p->next) {
-		push_fetch(p->ahead, PUSH_LINES_WALK);
-		if (!units_has_step(p))
-			continue;
-		if (p->count > g->largest)
-			g->largest = p->count;
-		e->pushes++;
-		e->samples += p->count;
-		e->loss += p->loss;
-	}
 	if (g->says_pulled)
 		count_delays(g);
 	e->iteration = g->applied;
-	e->units = is_one_unit(g) ? 1 : e->pushes;
+	e->units = is_one_unit(g) ? 1 : count_steps(g);
 	g->applied += e->units;
+	return e;
+}
+
+static void add_applied(struct gate *g, struct gate_effect *e, const struct push *p)
+{
+	if (!units_has_step(p))
+		return;
+	if (p->count > g->largest)
+		g->largest = p->count;
+	e->pushes++;
+	e->samples += p->count;
+	e->loss += p->loss;
 }
 
 /* Actions may set another size: then what the worker said of its next batch is void. */
@@ -686,12 +700,13 @@ static void units_commit(struct gate *g)
 {
 	struct pushes sent = g->sent;
 	struct push *p, *next, *ahead;
+	struct gate_effect *apply = NULL;
 	int unit = g->unit;
 
 	if (g->is_group && sent.first)
 		grants_judge_crew(g, sent.first, 1);
 	if (unit && !g->options.replicas)
-		put_apply(g);
+		apply = put_apply(g);
 	else if (unit)
 		count_delays(g);
 	g->settling = g->unit = g->is_group = 0;
@@ -708,6 +723,8 @@ static void units_commit(struct gate *g)
 			fetch_ahead(&ahead->worker->newest, sizeof ahead->worker->newest);
 			ahead = ahead->next;
 		}
+		if (apply)
+			add_applied(g, apply, p);
 		finish_all(g, p);
 	}
 }
@@ -786,7 +803,7 @@ static size_t mark_refused(struct gate *g, const char *worker, enum refused by)
 
 	if (!w || !w->sent || w->sent->late)
 		return 0;
-	w->sent->refused = by;
+	w->sent->refused = (unsigned char)by;
 	return 1;
 }
 
@@ -801,7 +818,8 @@ static void drop_refused(struct gate *g)
 	for (p = sent.first; p; p = next) {
 		next = p->next;
 		if (!p->refused) {
-			p->late |= g->is_group;
+			if (g->is_group)
+				p->late = 1;
 			pushes_add(&g->sent, p);
 			continue;
 		}
