@@ -102,7 +102,7 @@ static int is_in_frame(const struct piece *p, const struct queue_range *range)
 
 /* Of ranges and claims to come, what will be looked at is fetched meanwhile: the worker (queue_fetch(), twice), then the oldest
  * piece in its hand, then the one behind it, if it is meant. */
-#define SETTLE_AHEAD 8
+#define SETTLE_AHEAD 12
 static void settle_fetch(const struct queue *q, const struct queue_range *ranges, size_t i, size_t count)
 {
 	for (size_t n = 4; n > 2; n--)
@@ -114,16 +114,16 @@ static void settle_fetch(const struct queue *q, const struct queue_range *ranges
 			continue;
 		const struct piece *p = q->seat[range->seat - 1]->hand.head;
 		if (n == 2)
-			fetch_ahead(p, sizeof *p);
+			fetch_ahead(p, 1);
 		else if (p && p->id != range->id)
-			fetch_ahead(p->next, sizeof *p);
+			fetch_ahead(p->next, 1);
 	}
 }
 
 /* Its piece may be gone by then. */
 static void settle_fetch_claim(const struct queue *q, const struct claim *c)
 {
-	fetch_ahead(c->piece, sizeof *c->piece);
+	fetch_ahead(c->piece, offsetof(struct piece, origin));
 	fetch_ahead(c->worker, 1);
 	u64map_fetch(&q->pieces, c->id);
 }
