@@ -281,8 +281,8 @@ static struct worker *beginner(struct gate *g, const struct gate_who *who, int m
 /* It has pushed, and says at once what comes next: that waits for the others' pushes. */
 static int is_early(const struct gate *g, const struct worker *w, const struct gate_batch *batch)
 {
-	return begins_bsp(g) && batch->iteration == g->open + 1 && w->held &&
-	       w->held->iteration == g->open;
+	return begins_bsp(g) && batch->iteration == g->open + 1 && worker_held(w) &&
+	       worker_held(w)->iteration == g->open;
 }
 
 void gate_take_part(struct gate *g, const struct gate_who *who, const struct gate_batch *batch)

@@ -248,8 +248,7 @@ static void grant_refuse(struct gate *g, struct push *p)
 	g->spared += p->bytes;
 	p->late = p->stale = 1;
 	g->late++;
-	w->held = p;
-	pushes_add(&g->held, p);
+	pushes_hold(g, p);
 }
 
 /* ---- the schedule ---- */
@@ -340,7 +339,7 @@ static int waits_for_mates(const struct gate *g, struct push *p)
 	if (!p->host || !units_has_step(p) || g->now >= until)
 		return 0;
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
-		if (w->state == WORKER_ACTIVE && w->host == p->host && !w->announced && !w->held &&
+		if (w->state == WORKER_ACTIVE && w->host == p->host && !w->announced && !worker_held(w) &&
 		    !w->waiting) {
 			p->start = until;
 			return 1;
@@ -356,7 +355,7 @@ static int64_t grant_expected(const struct gate *g, const struct worker *w, int6
 
 	if (w->state != WORKER_ACTIVE || !w->host || w->waiting || w->away > MATES_NS_MAX)
 		return 0;
-	if (w->held || w->sent)
+	if (w->push)
 		return g->now + w->away + slack;
 	if (!w->announced)
 		return w->answered + w->away + slack > g->now ? w->answered + w->away + slack : 0;

@@ -34,9 +34,10 @@ struct push {
 	uint64_t generation, sequence;
 	uint32_t seat; /* of the worker */
 	unsigned char ranges, tokens;
-	unsigned char late;    /* to be dropped: its iteration was closed before, it is too stale, or its group
-				* was given up */
-	unsigned char refused; /* enum refused */
+	unsigned char late;         /* to be dropped: its iteration was closed before, it is too stale, or its group
+				     * was given up */
+	unsigned char refused : 4; /* enum refused */
+	unsigned char is_sent : 4; /* it is in g->sent */
 
 	union { /* push_ranges() */
 		struct gate_range few[PUSH_FEW];
@@ -100,7 +101,7 @@ struct worker {
 	int done, done_dropped;
 	uint64_t generation; /* of the member; 0: out */
 	uint64_t fenced;     /* generations up to it are refused */
-	struct push *held, *sent;
+	struct push *push, *older; /* worker_held(), worker_sent() */
 	/* the last push that was answered for good, with `done` and `done_dropped` */
 	uint64_t done_generation, done_sequence;
 
@@ -163,6 +164,17 @@ struct worker {
 	uint64_t gives_failed; /* in a row */
 	int knows_enough;     /* it was told that the model is trained enough */
 };
+
+/* Of a worker one push may be held, and one may be sent: the latter is the older one, or alone. So what is sent changes
+ * no worker, and they lie all over the memory. NULL: there is none. */
+static inline struct push *worker_held(const struct worker *w)
+{
+	return w->push && !w->push->is_sent ? w->push : NULL;
+}
+static inline struct push *worker_sent(const struct worker *w)
+{
+	return w->push && w->push->is_sent ? w->push : w->older;
+}
 
 /* A line of the actions that were published with one unit, and whom it is for ("": everybody). They
  * are sorted by that; lines for the same worker keep their order. */
@@ -366,6 +378,8 @@ void push_free(struct gate *g, struct push *p);
 void pushes_start(struct pushes *list);
 void pushes_add(struct pushes *list, struct push *p);
 void pushes_remove(struct pushes *list, struct push *p);
+void pushes_hold(struct gate *g, struct push *p);  /* a new one */
+void pushes_end(struct push *p); /* its worker has it no longer */
 #define PUSHES_AHEAD 8
 #define PUSHES_FAR 16 /* so far behind a push is its `ahead` */
 /* The one so many behind p, or NULL: a walk fetches what it will touch there. */

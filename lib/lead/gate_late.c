@@ -20,7 +20,7 @@ int late_is_out(const struct gate *g, const struct worker *w)
 
 int late_is_ready(const struct worker *w)
 {
-	return w->compute == COMPUTE_DONE || (w->held && !w->held->late);
+	return w->compute == COMPUTE_DONE || (worker_held(w) && !worker_held(w)->late);
 }
 
 static void late_answer(struct gate *g, struct worker *w, uint64_t iteration, int is_late)

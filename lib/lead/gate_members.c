@@ -142,11 +142,11 @@ struct worker *worker_get(struct gate *g, const char *id)
 
 static void drop_held(struct gate *g, struct worker *w, const char *why)
 {
-	struct push *p = w->held;
+	struct push *p = worker_held(w);
 
 	if (!p)
 		return;
-	w->held = NULL;
+	pushes_end(p);
 	pushes_remove(&g->held, p);
 	grants_give_up(g, p->group);
 	g->late -= p->late ? 1 : 0;
@@ -524,7 +524,7 @@ void gate_absent(struct gate *g)
 /* Carries out the fences of w, once nothing of it is with shardd. */
 void worker_fence(struct gate *g, struct worker *w)
 {
-	if (!w->fence_tokens || w->sent)
+	if (!w->fence_tokens || worker_sent(w))
 		return;
 	if (w->generation && w->generation <= w->fenced)
 		worker_out(g, w, "fenced");
@@ -613,8 +613,10 @@ static const char *const grant_name[GRANTS] = {"", "waits", "given", "over"};
 
 static int members_owes(const struct worker *w)
 {
-	return w->state == WORKER_ACTIVE && !w->held && !w->waiting && !w->begin_token &&
-	       !(w->sent && w->sent->generation == w->generation);
+	const struct push *sent = worker_sent(w);
+
+	return w->state == WORKER_ACTIVE && !worker_held(w) && !w->waiting && !w->begin_token &&
+	       !(sent && sent->generation == w->generation);
 }
 
 int gate_members(const struct gate *g, gate_member_fn *fn, void *arg)

@@ -61,6 +61,24 @@ void pushes_remove(struct pushes *list, struct push *p)
 	list->count--;
 }
 
+void pushes_hold(struct gate *g, struct push *p)
+{
+	struct worker *w = p->worker;
+
+	w->older = w->push;
+	w->push = p;
+	pushes_add(&g->held, p);
+}
+
+void pushes_end(struct push *p)
+{
+	struct worker *w = p->worker;
+
+	if (w->push == p)
+		w->push = w->older;
+	w->older = NULL;
+}
+
 struct push *pushes_ahead(struct push *p, size_t count)
 {
 	while (p && count-- > 0)
@@ -94,11 +112,12 @@ static int is_done(const struct worker *w, const struct gate_who *who, uint64_t 
 static int push_known(struct gate *g, struct worker *w, const struct gate_who *who,
 		      const struct gate_push *push)
 {
-	if (w->held && w->held->sequence == push->sequence)
-		join_push(g, w->held, push, who->token);
-	else if (w->sent && w->sent->generation == who->generation &&
-		 w->sent->sequence == push->sequence)
-		join_push(g, w->sent, push, who->token);
+	struct push *held = worker_held(w), *sent = worker_sent(w);
+
+	if (held && held->sequence == push->sequence)
+		join_push(g, held, push, who->token);
+	else if (sent && sent->generation == who->generation && sent->sequence == push->sequence)
+		join_push(g, sent, push, who->token);
 	else if (w->waiting && w->waiting->generation == who->generation &&
 		 w->waiting->sequence == push->sequence)
 		join_push(g, w->waiting, push, who->token);
@@ -186,7 +205,7 @@ static int push_adds_up(struct gate *g, const struct gate_who *who, const struct
 static int push_fits(struct gate *g, const struct worker *w, const struct gate_who *who,
 		     const struct gate_push *push)
 {
-	if (w->held || w->waiting || (g->options.replicas && w->sent))
+	if (worker_held(w) || w->waiting || (g->options.replicas && worker_sent(w)))
 		effect_err(g, who->token, "bad-request", "one push at a time");
 	else if (g->options.sync == GATE_BSP && push->iteration > g->open &&
 		 push->iteration != w->late_until)
@@ -218,7 +237,7 @@ int gate_wants(const struct gate *g, const struct gate_who *who, uint64_t sequen
 void gate_unfit(struct gate *g, const struct gate_who *who, uint64_t sequence)
 {
 	struct worker *w = pushes_member(g, who);
-	const struct push *sent = w ? w->sent : NULL;
+	const struct push *sent = w ? worker_sent(w) : NULL;
 
 	if (!w)
 		return;
@@ -264,7 +283,7 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
 	if (!p) { /* so nobody will name this push again */
 		effect_name(g, GATE_DROP, w->id, who->generation, push->sequence);
 		/* With replicas it may be in the open sum; only what was summed may be settled. */
-		if (w->listed && w->listed == w->generation && !w->sent) {
+		if (w->listed && w->listed == w->generation && !worker_sent(w)) {
 			worker_out(g, w, "its push was refused");
 			units_step(g);
 		}
@@ -274,9 +293,8 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
 	grants_take(g, w, p, push->group);
 	g->late += p->late ? 1 : 0;
 	late_pushed(g, w);
-	w->held = p;
 	take_numbers(w, push);
-	pushes_add(&g->held, p);
+	pushes_hold(g, p);
 	units_step(g);
 }
 

@@ -19,7 +19,7 @@
 
 static int has_pushed(const struct worker *w)
 {
-	return w->held && !w->held->late;
+	return worker_held(w) && !worker_held(w)->late;
 }
 
 static int gate_sums_is_listed(const struct worker *w)
@@ -107,7 +107,7 @@ static size_t gate_sums_list_members(struct gate *g, struct order_member *member
 		snprintf(member[i].replica, sizeof member[i].replica, "%s",
 			 g->replica[w->replica].name);
 		member[i].generation = w->listed = w->generation;
-		member[i].scale = w->held ? w->held->scale : w->scale;
+		member[i].scale = worker_held(w) ? worker_held(w)->scale : w->scale;
 	}
 	return n;
 }
@@ -218,7 +218,7 @@ static int is_true(struct gate *g)
 	char why[192];
 
 	for (struct worker *w = g->workers; w && !g->quit; w = w->hh.next) {
-		const struct push *p = w->held;
+		const struct push *p = worker_held(w);
 		if (!gate_sums_is_listed(w))
 			continue;
 		if (w->summed != g->sums.round) {
@@ -275,8 +275,7 @@ static void settle_unit(struct gate *g)
 		if (p->late || !gate_sums_is_listed(p->worker))
 			continue;
 		pushes_remove(&g->held, p);
-		p->worker->held = NULL;
-		p->worker->sent = p;
+		p->is_sent = 1;
 		pushes_add(&g->sent, p);
 	}
 	count_unit(g);
@@ -349,8 +348,9 @@ void sums_commit(struct gate *g)
 	e->samples = s->last.samples;
 	e->loss = s->loss;
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
-		if (w->sent && w->sent->count > g->largest)
-			g->largest = w->sent->count;
+		const struct push *p = worker_sent(w);
+		if (p && p->count > g->largest)
+			g->largest = p->count;
 	}
 	shut(g);
 	g->applied++;
@@ -373,8 +373,7 @@ void sums_refused(struct gate *g)
 		next = p->next;
 		w = p->worker;
 		if (!p->refused && w->state == WORKER_ACTIVE && w->generation == p->generation) {
-			w->sent = NULL;
-			w->held = p;
+			p->is_sent = 0;
 			pushes_add(&g->held, p);
 			continue;
 		}
@@ -456,7 +455,7 @@ void gate_diverged(struct gate *g, uint64_t round, const char *worker, uint64_t 
 		return;
 	w->diverged = generation;
 	snprintf(w->why, sizeof w->why, "%s", why);
-	p = w->held;
+	p = worker_held(w);
 	for (size_t i = 0; p && i < p->tokens; i++)
 		effect_err(g, p->token[i], "diverged", "%s", w->why);
 	if (p)
@@ -515,9 +514,9 @@ void gate_sum_late(struct gate *g)
 			continue;
 		memcpy(push[e->pushes].worker, w->id, sizeof push->worker);
 		push[e->pushes].generation = w->generation;
-		push[e->pushes].sequence = w->held->sequence;
+		push[e->pushes].sequence = worker_held(w)->sequence;
 		push[e->pushes].scale = 1.0;
-		push[e->pushes++].count = w->held->count;
+		push[e->pushes++].count = worker_held(w)->count;
 	}
 	for (size_t i = 0; i < g->options.replicas; i++) {
 		if (lacks_sum(g, i))

@@ -119,7 +119,7 @@ static void save_push(const struct push *push, const char *list, FILE *out)
 {
 	struct record_out *o = RECORD("push", F("list", list), F("worker", push->worker->id));
 	fields_write(push_fields, o, push);
-	record_add_u64(o, "late", push->late || (push->group && push == push->worker->held));
+	record_add_u64(o, "late", push->late || (push->group && push == worker_held(push->worker)));
 	record_add_u64(o, "stale", push->stale);
 	record_add_u64(o, "refused", push->refused);
 	record_print(out, o);
@@ -217,19 +217,18 @@ static int place_push(struct load *l, struct push *p, const char *list, struct e
 {
 	struct gate *g = l->g;
 	struct worker *w = p->worker;
-	struct push **at = strcmp(list, "held") == 0      ? &w->held
-			   : strcmp(list, "sent") == 0    ? &w->sent
-			   : strcmp(list, "waiting") == 0 ? &w->waiting
-							  : NULL;
 
-	if (!at || *at)
-		return error_set(err, ERROR_DATA, NULL, "list=%.40s of %s", list, w->id);
-	*at = p;
-	if (at == &w->held) {
-		pushes_add(&g->held, p);
+	if (strcmp(list, "held") == 0 && !worker_held(w)) {
+		pushes_hold(g, p);
 		g->late += p->late ? 1 : 0;
-	} else if (at == &w->sent)
+	} else if (strcmp(list, "sent") == 0 && !worker_sent(w)) {
+		*(w->push ? &w->older : &w->push) = p;
+		p->is_sent = 1;
 		pushes_add(&g->sent, p);
+	} else if (strcmp(list, "waiting") == 0 && !w->waiting)
+		w->waiting = p;
+	else
+		return error_set(err, ERROR_DATA, NULL, "list=%.40s of %s", list, w->id);
 	return 0;
 }
 
@@ -249,7 +248,7 @@ static int load_push(struct load *l, struct error *err)
 		goto failed;
 	p->late = (unsigned char)late;
 	p->stale = (unsigned char)stale;
-	p->refused = (unsigned char)refused;
+	p->refused = refused & 15;
 	l->g->says_pulled |= p->pulled != GATE_PULLED_UNKNOWN;
 	p->worker = worker_find(l->g, id);
 	if (!p->worker) {

@@ -48,8 +48,7 @@ static int is_too_stale(const struct gate *g, const struct push *p, uint64_t ver
 static void send_one(struct gate *g, struct push *p)
 {
 	pushes_remove(&g->held, p);
-	p->worker->held = NULL;
-	p->worker->sent = p;
+	p->is_sent = 1;
 	pushes_add(&g->sent, p);
 }
 
@@ -146,13 +145,9 @@ static void send_held(struct gate *g, int late_alone)
 		send_in_time(g);
 		return;
 	}
-	struct push *ahead = pushes_ahead(g->held.first, PUSHES_AHEAD), *sent[PUSHES_FAR] = {NULL};
+	struct push *sent[PUSHES_FAR] = {NULL};
 	for (struct push *p = g->held.first, *next; p; p = next) {
 		next = p->next;
-		if (ahead) {
-			fetch_ahead(&ahead->worker->held, sizeof ahead->worker->held);
-			ahead = ahead->next;
-		}
 		if ((late_alone && !p->late) || p->group)
 			continue;
 		struct push **far = &sent[g->sent.count % PUSHES_FAR];
@@ -489,7 +484,7 @@ void gate_still(struct gate *g)
 static void units_refuse_map(struct gate *g, struct push *p)
 {
 	pushes_remove(&g->held, p);
-	p->worker->held = NULL;
+	pushes_end(p);
 	grants_give_up(g, p->group);
 	for (size_t i = 0; i < p->tokens; i++)
 		effect_err(g, p->token[i], "map", "the map of the parts is another one");
@@ -641,7 +636,7 @@ void units_finish(struct gate *g, struct push *p)
 {
 	struct worker *w = p->worker;
 
-	w->sent = NULL;
+	pushes_end(p);
 	if (p->refused) {
 		for (size_t i = 0; i < p->tokens; i++)
 			effect_err(g, p->token[i], "fenced", "%s", refused_why[p->refused]);
@@ -731,7 +726,7 @@ static void units_commit(struct gate *g)
 
 void units_throw(struct gate *g, struct worker *w)
 {
-	if (!w->throw_upto || w->sent)
+	if (!w->throw_upto || worker_sent(w))
 		return;
 	effect_name(g, GATE_THROW, w->id, w->throw_upto, 0);
 	w->throw_upto = 0;
@@ -801,9 +796,11 @@ static size_t mark_refused(struct gate *g, const char *worker, enum refused by)
 {
 	struct worker *w = worker_find(g, worker);
 
-	if (!w || !w->sent || w->sent->late)
+	struct push *sent = w ? worker_sent(w) : NULL;
+
+	if (!sent || sent->late)
 		return 0;
-	w->sent->refused = (unsigned char)by;
+	sent->refused = by & 15;
 	return 1;
 }
 

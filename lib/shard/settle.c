@@ -63,7 +63,8 @@ struct claim {
 	struct piece *piece;
 	uint64_t id, lo, hi;
 	uint32_t index;
-	int is_back;
+	unsigned char is_back, is_end; /* is_end: nothing of the piece is left behind it */
+	unsigned char is_blamed;       /* the worker is */
 };
 
 /* By piece and position. So one walk over the runs of each piece judges all rows of a settle, and
@@ -120,10 +121,12 @@ static void settle_fetch(const struct queue *q, const struct queue_range *ranges
 	}
 }
 
-/* Its piece may be gone by then. */
-static void settle_fetch_claim(const struct queue *q, const struct claim *c)
+/* Its piece may be gone by then. What is only cut shorter changes neither the worker nor the map. */
+static void settle_fetch_claim(const struct queue *q, const struct claim *c, int is_apart)
 {
 	fetch_ahead(c->piece, offsetof(struct piece, origin));
+	if (is_apart && !c->is_end)
+		return;
 	fetch_ahead(c->worker, 1);
 	u64map_fetch(&q->pieces, c->id);
 }
@@ -141,7 +144,7 @@ static struct piece *settle_find(const struct queue *q, const struct worker *w, 
 static int claim_make(const struct queue *q, const struct queue_range *range, size_t index,
 		      struct claim *c)
 {
-	*c = (struct claim){.range = range, .index = (uint32_t)index, .id = range->id, .is_back = range->is_back};
+	*c = (struct claim){.range = range, .index = (uint32_t)index, .id = range->id, .is_back = range->is_back != 0};
 	c->worker = queue_worker_at(q, range->worker, range->seat);
 	if (!c->worker || c->worker->generation == 0 ||
 	    c->worker->generation != range->generation)
@@ -151,6 +154,8 @@ static int claim_make(const struct queue *q, const struct queue_range *range, si
 		return 0;
 	c->lo = range->begin - c->piece->begin;
 	c->hi = c->lo + range->length;
+	c->is_end = c->hi >= c->piece->hi;
+	c->is_blamed = c->worker->is_blamed != 0;
 	return 1;
 }
 
@@ -212,6 +217,7 @@ static int claim_is_front(const struct claim *c)
 struct judgement {
 	size_t claims, refusals;
 	size_t cuts; /* three pieces are needed for each */
+	int is_apart; /* each piece is named once, and applied */
 };
 
 /* Fills claim[], in order, and ranges[].refused; changes nothing else. */
@@ -219,7 +225,7 @@ static struct judgement settle_judge(struct queue *q, struct queue_range *ranges
 				     struct claim *claim)
 {
 	size_t claims = 0, fronts = 0, refusals = 0;
-	int is_bad = 0, is_apart = 1; /* each piece is named once, and applied */
+	int is_bad = 0, is_apart = 1;
 	q->judged++;
 	for (size_t i = 0; i < count; i++) {
 		settle_fetch(q, ranges, i, count);
@@ -254,19 +260,20 @@ static struct judgement settle_judge(struct queue *q, struct queue_range *ranges
 		if (w)
 			w->is_refused = 0;
 	}
-	return (struct judgement){claims, refusals, is_apart ? claims - fronts : claims};
+	return (struct judgement){claims, refusals, is_apart ? claims - fronts : claims, is_apart};
 }
 
 /* Carries out a claim. 1: there is something to write down. */
-static int act(struct queue *q, const struct claim *c)
+static int act(struct queue *q, const struct claim *c, int is_apart)
 {
 	if (q->refusals > 0 && c->range->refused)
 		return 0;
 	/* An earlier `back` line may have taken the piece out of the hand. */
-	struct piece *p = settle_find(q, c->worker, c->id);
+	struct piece *p = is_apart ? c->piece : settle_find(q, c->worker, c->id);
 	if (!p || p->worker != c->worker)
 		return 0;
-	c->worker->is_blamed = 0;
+	if (c->is_blamed)
+		c->worker->is_blamed = 0;
 	if (c->is_back)
 		piece_return_range(q, p, c->lo, c->hi);
 	else
@@ -290,13 +297,13 @@ static void settle_refuse(struct queue *q, const struct queue_range *ranges, siz
 /* Carries out the claims, and writes down what has changed and what was refused, as one
  * transaction: its first line says how many lines there are. */
 static void settle_carry_out(struct queue *q, const struct queue_settlement *s, struct claim *claim,
-			     size_t claims)
+			     const struct judgement *j)
 {
 	size_t done = 0;
-	for (size_t i = 0; i < claims; i++) {
-		if (i + SETTLE_AHEAD < claims)
-			settle_fetch_claim(q, &claim[i + SETTLE_AHEAD]);
-		if (!act(q, &claim[i]))
+	for (size_t i = 0; i < j->claims; i++) {
+		if (i + SETTLE_AHEAD < j->claims)
+			settle_fetch_claim(q, &claim[i + SETTLE_AHEAD], j->is_apart);
+		if (!act(q, &claim[i], j->is_apart))
 			continue;
 		if (done < i)
 			claim[done] = claim[i];
@@ -361,7 +368,7 @@ static enum queue_result settle_pushes(struct queue *q, const struct queue_settl
 		s.note = NULL;
 	}
 	settle_commit(q, &s);
-	settle_carry_out(q, &s, claim, j.claims);
+	settle_carry_out(q, &s, claim, &j);
 	free(claim);
 	return QUEUE_OK;
 }

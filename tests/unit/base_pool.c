@@ -53,7 +53,7 @@ static void reserved_is_there(void **state)
 	struct pool p = {.bytes = 100};
 	(void)state;
 	assert_int_equal(pool_reserve(&p, 1000), 0);
-	const struct pool_link *chunk = p.chunk;
+	const struct pool_chunk *chunk = p.chunk;
 	for (size_t i = 0; i < 1000; i++)
 		pool_take(&p);
 	assert_ptr_equal(p.chunk, chunk);
