@@ -73,24 +73,45 @@ static void confine_known(long version, const struct confine_ask *ask, struct ru
 			    (ask->signals ? 0 : 1u << 1);
 }
 
-static void confine_allow(int ruleset, const char *path, uint64_t allowed)
+/* -1: there is such a file, but no rule for it. */
+static int confine_allow(int ruleset, const char *path, uint64_t allowed)
 {
 	struct stat st;
-	int fd = open(path, O_PATH | O_CLOEXEC);
+	int fd = open(path, O_PATH | O_CLOEXEC), result = -1;
 	if (fd < 0)
-		return;
+		return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP || errno == ENAMETOOLONG
+			       ? 0 : -1;
 	if (fstat(fd, &st) == 0) {
 		struct path_rule rule = {
 			.allowed = S_ISDIR(st.st_mode) ? allowed : allowed & OF_FILES, .parent = fd};
-		syscall(LANDLOCK_ADD, ruleset, RULE_PATH, &rule, 0);
+		result = syscall(LANDLOCK_ADD, ruleset, RULE_PATH, &rule, 0) == 0 ? 0 : -1;
 	}
 	close(fd);
+	return result;
+}
+
+static int confine_allow_all(int ruleset, const struct confine_ask *ask, uint64_t known)
+{
+	char dir[PATH_MAX];
+	int result = 0;
+	for (size_t i = 0; i < CONFINE_PATHS; i++) {
+		if (ask->read[i])
+			result |= confine_allow(ruleset, ask->read[i], known & READING);
+		if (ask->write[i])
+			result |= confine_allow(ruleset, ask->write[i], known & WRITING);
+		if (!ask->replace[i])
+			continue;
+		fs_dirname(ask->replace[i], dir, sizeof dir);
+		result |= confine_allow(ruleset, dir, known & WRITING);
+	}
+	for (size_t i = 0; i < ask->more_count; i++)
+		result |= confine_allow(ruleset, ask->more[i], known & READING);
+	return result;
 }
 
 static void confine_files(const struct confine_ask *ask)
 {
 	struct ruleset r;
-	char dir[PATH_MAX];
 	long version = syscall(LANDLOCK_CREATE, NULL, 0, ASK_VERSION);
 	if (version < 1)
 		return;
@@ -100,19 +121,9 @@ static void confine_files(const struct confine_ask *ask)
 	int fd = (int)syscall(LANDLOCK_CREATE, &r, bytes, 0);
 	if (fd < 0)
 		return;
-	for (size_t i = 0; i < CONFINE_PATHS; i++) {
-		if (ask->read[i])
-			confine_allow(fd, ask->read[i], r.files & READING);
-		if (ask->write[i])
-			confine_allow(fd, ask->write[i], r.files & WRITING);
-		if (!ask->replace[i])
-			continue;
-		fs_dirname(ask->replace[i], dir, sizeof dir);
-		confine_allow(fd, dir, r.files & WRITING);
-	}
-	for (size_t i = 0; i < ask->more_count; i++)
-		confine_allow(fd, ask->more[i], r.files & READING);
-	syscall(LANDLOCK_RESTRICT, fd, 0);
+	/* A program that may not use its own files would fail later, and could not say why. */
+	if (confine_allow_all(fd, ask, r.files) == 0)
+		syscall(LANDLOCK_RESTRICT, fd, 0);
 	close(fd);
 }
 

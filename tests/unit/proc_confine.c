@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -97,11 +98,33 @@ static void files(void **state)
 			 WRITE | RENAME);
 }
 
+/* A rule that can't be made, as there is one descriptor only: the process is not confined to less than it has asked for. */
+static void without_a_rule(void **state)
+{
+	int status;
+	pid_t pid = fork();
+	(void)state;
+	if (pid == 0) {
+		int next = dup(0);
+		struct rlimit all, few;
+		getrlimit(RLIMIT_NOFILE, &all);
+		few = (struct rlimit){(rlim_t)next + 1, all.rlim_max};
+		close(next);
+		setrlimit(RLIMIT_NOFILE, &few);
+		confine(&(struct confine_ask){.write = {dir}});
+		setrlimit(RLIMIT_NOFILE, &all);
+		_exit(!confine_opens(in("a/file"), O_RDONLY));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls),
 		cmocka_unit_test(files),
+		cmocka_unit_test(without_a_rule),
 	};
 	snprintf(dir, sizeof dir, "/tmp/paceline.XXXXXX");
 	if (!mkdtemp(dir) || mkdir(in("a"), 0700) != 0 || mkdir(in("b"), 0700) != 0 ||
