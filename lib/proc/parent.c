@@ -341,7 +341,6 @@ static void parent_become_node(const struct spec *spec, int gate, int keeper)
 	/* The service manager talks to the supervisor, not to nodes. */
 	static const char *const not_yours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
 						"LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES"};
-	char word;
 	sigset_t none;
 	/* Not process_signals_reset(): a SIGTERM that came since fork() is for this node. */
 	signal(SIGHUP, SIG_DFL);
@@ -356,8 +355,7 @@ static void parent_become_node(const struct spec *spec, int gate, int keeper)
 	setenv("PACELINE_HOST", spec->host, 1);
 	keeper_pass(keeper);
 	setpgid(0, 0);
-	if (read(gate, &word, 1) != 1)
-		_exit(ERROR_TEMPFAIL);
+	process_await(gate);
 	process_become(PARENT_NAME, spec->argv);
 }
 

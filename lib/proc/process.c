@@ -84,6 +84,17 @@ void process_signals_reset(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+void process_await(int pipe)
+{
+	char word;
+	ssize_t n;
+	do
+		n = read(pipe, &word, 1);
+	while (n < 0 && errno == EINTR);
+	if (n != 1)
+		_exit(ERROR_TEMPFAIL);
+}
+
 void process_become(const char *who, char *const *argv)
 {
 	execv(argv[0], argv);

@@ -35,6 +35,8 @@ void process_signals_reset(void);
  * session. */
 void process_kill_session(pid_t session);
 
+/* In a child: waits until a byte comes through the pipe; ends with ERROR_TEMPFAIL if none will. */
+void process_await(int pipe);
 /* In a child: executes a program, whose words end with NULL. If that fails, the child ends with 78,
  * or 71 when there is no memory, and says so on standard error, as `who`. */
 _Noreturn void process_become(const char *who, char *const *argv);

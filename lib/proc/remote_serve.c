@@ -326,6 +326,8 @@ static void serve_send_all(struct serve *s, int fd, uint64_t bytes)
 	char some[CHUNK];
 	while (bytes > 0 && !s->over) {
 		ssize_t n = read(fd, some, bytes < sizeof some ? (size_t)bytes : sizeof some);
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n <= 0) {
 			s->over = 1;
 			return;
@@ -389,15 +391,15 @@ static void serve_enter(const char *dir)
 static void serve_become_node(const char *host, const char *dir, int hold, int keeper,
 			      char *const *argv)
 {
-	char word;
-	if (read(hold, &word, 1) != 1)
-		_exit(ERROR_TEMPFAIL);
+	process_await(hold);
 	process_signals_reset();
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0)
+	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0) {
+		dprintf(2, "node-host: /dev/null: %s\n", strerror(errno));
 		_exit(ERROR_OS);
+	}
 	setenv("PACELINE_HOST", host, 1);
 	serve_enter(dir);
 	keeper_pass(keeper);
