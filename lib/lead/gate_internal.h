@@ -165,8 +165,9 @@ struct worker {
 	int knows_enough;     /* it was told that the model is trained enough */
 };
 
-/* Of a worker one push may be held, and one may be sent: the latter is the older one, or alone. So what is sent changes
- * no worker, and they lie all over the memory. NULL: there is none. */
+/* Of a worker one push may be held, and one may be sent; NULL: none is. If both are, the one that is sent is the older
+ * one. The push itself knows which it is: so sending all that are held looks at no worker, and workers lie all over the
+ * memory. */
 static inline struct push *worker_held(const struct worker *w)
 {
 	return w->push && !w->push->is_sent ? w->push : NULL;
@@ -378,8 +379,8 @@ void push_free(struct gate *g, struct push *p);
 void pushes_start(struct pushes *list);
 void pushes_add(struct pushes *list, struct push *p);
 void pushes_remove(struct pushes *list, struct push *p);
-void pushes_hold(struct gate *g, struct push *p);  /* a new one */
-void pushes_end(struct push *p); /* its worker has it no longer */
+void pushes_hold(struct gate *g, struct push *p); /* a new one, of a worker of which none is held */
+void pushes_end(struct push *p);                  /* its worker has it no longer */
 #define PUSHES_AHEAD 8
 #define PUSHES_FAR 16 /* so far behind a push is its `ahead` */
 /* The one so many behind p, or NULL: a walk fetches what it will touch there. */

@@ -795,7 +795,6 @@ void units_release(struct gate *g)
 static size_t mark_refused(struct gate *g, const char *worker, enum refused by)
 {
 	struct worker *w = worker_find(g, worker);
-
 	struct push *sent = w ? worker_sent(w) : NULL;
 
 	if (!sent || sent->late)

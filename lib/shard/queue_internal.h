@@ -32,7 +32,6 @@ struct lane;
 /* Its lines of the cache, 64 bytes each: what a settle judges; what else taking, applying and finishing touch; and
  * the rest. */
 struct piece {
-	/* In lines of the cache: what judges a claim, and what else carries it out. */
 	uint64_t id;
 	uint64_t begin, length; /* frame */
 	uint64_t lo, hi;        /* positions that remain; lo < hi */
@@ -55,7 +54,7 @@ struct piece {
 	/* Since when it is in this state; seconds since 1970. */
 	double at;
 
-	uint64_t origin; /* id of the whole shard of which it is a part; from here on a settle touches nothing */
+	uint64_t origin; /* id of the whole shard of which it is a part */
 	uint64_t seed;
 	double lease_from; /* monotonic */
 	uint32_t deaths;

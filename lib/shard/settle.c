@@ -121,7 +121,7 @@ static void settle_fetch(const struct queue *q, const struct queue_range *ranges
 	}
 }
 
-/* Its piece may be gone by then. What is only cut shorter changes neither the worker nor the map. */
+/* Its piece may be gone by then: its first two lines. What is only cut shorter changes neither the worker nor the map. */
 static void settle_fetch_claim(const struct queue *q, const struct claim *c, int is_apart)
 {
 	fetch_ahead(c->piece, offsetof(struct piece, origin));

@@ -571,14 +571,21 @@ static void cluster_add_patterns(struct sim *s, struct sim_node *n, uint32_t slo
 		d->delay += state.drag.delay;
 }
 
+static const struct drag none;
+
 /* Time only goes on, so the place in a node's own list does, too. */
+static const struct drag *cluster_own_drag(const struct sim *s, struct sim_node *n)
+{
+	while (n->drag_at < n->drags && n->drag[n->drag_at].from.at <= s->now)
+		n->drag_at++;
+	return n->drag_at > 0 ? &n->drag[n->drag_at - 1].drag : &none;
+}
+
+/* Most nodes have no drags of their own, and need not be looked at for their place in them. */
 const struct drag *cluster_drag(struct sim *s, struct sim_node *n)
 {
-	static const struct drag none;
 	uint32_t slot = n->life_slot && n->slot_life == n->life ? n->life_slot : n->slot;
-	while (n->drags > 0 && n->drag_at < n->drags && n->drag[n->drag_at].from.at <= s->now)
-		n->drag_at++;
-	const struct drag *own = n->drags > 0 && n->drag_at > 0 ? &n->drag[n->drag_at - 1].drag : &none;
+	const struct drag *own = n->drags > 0 ? cluster_own_drag(s, n) : &none;
 	if (slot == 0)
 		return own;
 	int is_told = n->turn == cluster_turn(s) && n->turn_slot == slot;

@@ -282,8 +282,9 @@ static void leading_carry_out(struct sim *s, const struct gate_effect *e)
 	}
 }
 
-/* What is touched soon is fetched: the node that is answered so many effects from now, and, if a report will be due then, where
- * the monitor has it. Nodes to come wait in s->answer; which are no nodes, or are old ones, does no harm. */
+/* What is touched soon is fetched: the node that is answered 4 * LEADING_AHEAD effects from now; and step by step,
+ * as it comes nearer, where the monitor has it, if a report will be due. Meanwhile it waits in s->answer; NULL: it
+ * is none, or no report is due. An old one in its place is fetched for nothing. */
 static void leading_fetch(struct sim *s)
 {
 	size_t i = s->answered++, at = i % SIM_ANSWERS;

@@ -329,7 +329,7 @@ struct sim {
 	struct queue_settlement settlement;
 	int is_obeying;
 	/* Whom the lead will answer: only to be fetched. */
-#define SIM_ANSWERS 32 /* a power of two */
+#define SIM_ANSWERS 32 /* a power of two, more than 3 * LEADING_AHEAD */
 	const struct sim_node *answer[SIM_ANSWERS];
 	size_t answered;
 	double served_at; /* then the last server is free */

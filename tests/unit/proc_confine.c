@@ -98,7 +98,7 @@ static void files(void **state)
 			 WRITE | RENAME);
 }
 
-/* A rule that can't be made, as there is one descriptor only: the process is not confined to less than it has asked for. */
+/* A rule can't be made, as there is one descriptor only: the process keeps what it has asked for. */
 static void without_a_rule(void **state)
 {
 	int status;
