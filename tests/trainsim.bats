@@ -116,6 +116,27 @@ four() {
 	[[ $(trainsim <c) == *$'\ndevice role=worker id=w0 '*" max=1 "*$'\nsummary '* ]]
 }
 
+# At a barrier workers go on at once where nothing else happens meanwhile; with something at each half millisecond they
+# never do.
+@test "events without an effect change nothing" {
+	for sync in bsp 'bsp backup=2' ssp:2 asp 'allreduce hosts=2'; do
+		cat >c <<-END
+			job workers=20 servers=2 samples=100000 batch=2000 shard=4000 sync=$sync solution=antdt-nd every=2
+			cost sample=0.001 batch=0.01 commit=0.004 message=0.001 start=1 pull=0.002 push=0.002
+			transient on=5 every=10 p=0.3 sleep=1.5 intensity=0.1
+			node id=w2 speed=250
+			event kind=kill id=w7 at=3
+			event kind=stop id=w9 at=4
+			event kind=go-on id=w9 at=7
+		END
+		trainsim <c >quiet
+		awk 'BEGIN { for (i = 1; i < 60000; i++) printf "event kind=go-on id=w3 at=%.4f\n", i * 0.0005 }' >>c
+		trainsim <c >busy
+		cmp quiet busy
+		[ "$(plrec where type=summary <quiet | plrec tsv samples)" = 100000 ]
+	done
+}
+
 @test "a killed worker's rows are trained by the others, and each row once" {
 	four sync=bsp 'event kind=kill id=w3 at=3.05' 'cost start=1' >c
 	[ "$(field samples <c)" = 40000 ]

@@ -434,6 +434,9 @@ struct gate_effect {
 const struct gate_effect *gate_next(struct gate *g);
 /* If so many behind the one that was taken last a push is answered, as far as is known: the token; or 0. */
 uint64_t gate_ahead(const struct gate *g, size_t count);
+int gate_has_next(const struct gate *g); /* cheaper than gate_next() */
+/* How many effects there are, if all are answers to pushes that are settled; else 0. */
+size_t gate_only_answers(const struct gate *g);
 /* Memory ran out: what the gate says can't be trusted any more. */
 int gate_failed(const struct gate *g);
 

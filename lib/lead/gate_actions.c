@@ -277,7 +277,7 @@ char *acts_unseen(struct gate *g, struct worker *w)
 	size_t from, len = 0;
 	char *out;
 
-	if (w->state != WORKER_ACTIVE || w->acts_seen >= end)
+	if (w->state != WORKER_ACTIVE || !acts_wait(g, w))
 		return NULL;
 	from = w->acts_seen > g->acts_base ? (size_t)(w->acts_seen - g->acts_base) : 0;
 	w->acts_seen = end;

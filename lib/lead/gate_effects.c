@@ -55,6 +55,7 @@ struct gate_effect *effect_add(struct gate *g, enum gate_effect_kind kind)
 	}
 	e->kind = kind;
 	*q = (struct queued){.effect = e};
+	g->wholes++;
 	return e;
 }
 
@@ -149,10 +150,10 @@ static struct gate_effect *effect_write_done(struct gate *g, const struct queued
 /* It was carried out, or will not be. */
 static void effect_end(struct gate *g, const struct queued *q)
 {
-	if (q->word)
-		free(q->actions);
-	else
+	if (!q->word)
 		effect_free(g, q->effect);
+	else if (q->actions)
+		free(q->actions);
 }
 
 const struct gate_effect *gate_next(struct gate *g)
@@ -167,7 +168,20 @@ const struct gate_effect *gate_next(struct gate *g)
 		return NULL;
 	}
 	const struct queued *q = &g->queue[g->queue_next++];
-	return q->word ? effect_write_done(g, q) : q->effect;
+	if (q->word)
+		return effect_write_done(g, q);
+	g->wholes--;
+	return q->effect;
+}
+
+int gate_has_next(const struct gate *g)
+{
+	return !g->failed && g->queue_next < g->queued;
+}
+
+size_t gate_only_answers(const struct gate *g)
+{
+	return g->wholes == 0 ? g->queued - g->queue_next : 0;
 }
 
 uint64_t gate_ahead(const struct gate *g, size_t count)

@@ -22,12 +22,12 @@ enum grant { GRANT_NONE, GRANT_ASKED, GRANT_GIVEN, GRANT_OVER, GRANTS };
 
 #define PUSH_FEW 2 /* mostly a push has so many ranges, or fewer: pieces end where batches don't */
 
-/* A push from its arrival to its answer: in g->held, then in g->sent, both in order of arrival.
+/* A push from its arrival to its answer: in g->held, in order of arrival, then in g->sent: see send_held().
  * Before that it may be in g->announced; once dropped there, it is held, as one that came late. */
 struct push {
 	/* In lines of the cache: what walks over all pushes look at; what else a settle and an answer touch. */
 	struct push *next;
-	struct push *ahead; /* some pushes behind in the same unit, if not NULL: only to be fetched, it may be gone */
+	struct push *ahead; /* some pushes behind, if not NULL: only to be fetched, it may be gone */
 	struct worker *worker;
 	uint64_t count;
 	double loss;
@@ -83,9 +83,12 @@ static inline const struct gate_range *push_ranges(const struct push *p)
 	return p->ranges > PUSH_FEW ? p->range.many : p->range.few;
 }
 
+#define PUSHES_FAR 32 /* so far behind a push is its `ahead`; a power of two */
 struct pushes {
 	struct push *first, **end;
 	size_t count;
+	size_t row; /* so many were added since one was removed; the last ones: */
+	struct push *lately[PUSHES_FAR];
 };
 
 /* DONE: it is not pushed yet. NONE: also where members do not say it. */
@@ -336,6 +339,7 @@ struct gate {
 
 	struct queued *queue; /* effects; before `queue_next` they were taken */
 	size_t queued, queue_max, queue_next;
+	size_t wholes; /* so many of those to come are whole effects */
 	struct pool effect;      /* memory of those that are whole */
 	struct gate_effect done; /* the one that was taken last, if it was of effect_done(); with this word */
 	const char *done_word;
@@ -377,12 +381,29 @@ struct worker *pushes_pusher(struct gate *g, const struct gate_who *who);
 struct push *push_new(struct gate *g, size_t ranges); /* NULL: no memory */
 void push_free(struct gate *g, struct push *p);
 void pushes_start(struct pushes *list);
-void pushes_add(struct pushes *list, struct push *p);
+static inline void pushes_add(struct pushes *list, struct push *p)
+{
+	struct push **far = &list->lately[list->row % PUSHES_FAR];
+
+	if (list->row++ >= PUSHES_FAR)
+		(*far)->ahead = p;
+	*far = p;
+	p->next = NULL;
+	*list->end = p;
+	list->end = &p->next;
+	list->count++;
+}
 void pushes_remove(struct pushes *list, struct push *p);
 void pushes_hold(struct gate *g, struct push *p); /* a new one, of a worker of which none is held */
-void pushes_end(struct push *p);                  /* its worker has it no longer */
+static inline void pushes_end(struct push *p)     /* its worker has it no longer */
+{
+	struct worker *w = p->worker;
+
+	if (w->push == p)
+		w->push = w->older;
+	w->older = NULL;
+}
 #define PUSHES_AHEAD 8
-#define PUSHES_FAR 16 /* so far behind a push is its `ahead` */
 /* The one so many behind p, or NULL: a walk fetches what it will touch there. */
 struct push *pushes_ahead(struct push *p, size_t count);
 
@@ -487,12 +508,20 @@ void sizes_ask(struct gate *g, uint64_t iteration); /* the members of it are tho
 /* The size of w, if it was not told yet (or `again`), followed by `actions`, which it takes; the
  * caller frees the result. NULL: nothing. */
 char *sizes_tell(struct gate *g, struct worker *w, char *actions, int again);
+static inline int sizes_wait(const struct worker *w)
+{
+	return w->size && !w->size_told;
+}
 void sizes_free(struct gate *g);
 
 /* gate_actions.c */
 void acts_publish(struct gate *g);
 /* Actions for w: those that it has not seen; those in force. The caller frees them; NULL: none. */
 char *acts_unseen(struct gate *g, struct worker *w);
+static inline int acts_wait(const struct gate *g, const struct worker *w)
+{
+	return w->acts_seen < g->acts_base + g->acts;
+}
 char *acts_in_force(struct gate *g, const struct worker *w);
 /* The line of this kind and id that is in force, or NULL; key is room for its name. */
 struct force *acts_force(const struct gate *g, const char *kind, const char *id, char *key);

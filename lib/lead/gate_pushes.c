@@ -14,7 +14,9 @@ struct push *push_new(struct gate *g, size_t ranges)
 
 	if (!p)
 		return NULL;
-	memset(p, 0, g->options.announces ? sizeof *p : offsetof(struct push, is_kept));
+	memset(p, 0, offsetof(struct push, is_kept));
+	if (g->options.announces)
+		memset(&p->is_kept, 0, sizeof *p - offsetof(struct push, is_kept));
 	if (ranges > PUSH_FEW && !(p->range.many = malloc(ranges * sizeof *p->range.many))) {
 		push_free(g, p);
 		return NULL;
@@ -38,15 +40,7 @@ void pushes_start(struct pushes *list)
 {
 	list->first = NULL;
 	list->end = &list->first;
-	list->count = 0;
-}
-
-void pushes_add(struct pushes *list, struct push *p)
-{
-	p->next = NULL;
-	*list->end = p;
-	list->end = &p->next;
-	list->count++;
+	list->count = list->row = 0;
 }
 
 void pushes_remove(struct pushes *list, struct push *p)
@@ -59,6 +53,7 @@ void pushes_remove(struct pushes *list, struct push *p)
 	if (list->end == &p->next)
 		list->end = at;
 	list->count--;
+	list->row = 0;
 }
 
 void pushes_hold(struct gate *g, struct push *p)
@@ -68,15 +63,6 @@ void pushes_hold(struct gate *g, struct push *p)
 	w->older = w->push;
 	w->push = p;
 	pushes_add(&g->held, p);
-}
-
-void pushes_end(struct push *p)
-{
-	struct worker *w = p->worker;
-
-	if (w->push == p)
-		w->push = w->older;
-	w->older = NULL;
 }
 
 struct push *pushes_ahead(struct push *p, size_t count)

@@ -45,6 +45,12 @@ static int is_too_stale(const struct gate *g, const struct push *p, uint64_t ver
 		units_delay(p, version) > g->options.delay_max);
 }
 
+/* Where nothing is announced there are no groups, and that line of a push is not looked at. */
+static int is_of_group(const struct gate *g, const struct push *p)
+{
+	return g->options.announces && p->group;
+}
+
 static void send_one(struct gate *g, struct push *p)
 {
 	pushes_remove(&g->held, p);
@@ -134,6 +140,26 @@ static int send_group(struct gate *g)
 	return 0;
 }
 
+/* The same for a unit of BSP, but in the order of its members' seats. With a hundred thousand of them memory sets the
+ * pace, and what belongs to a member mostly lies by its seat; besides, those who apply the unit want it by worker. */
+static void send_by_seat(struct gate *g)
+{
+	size_t seats = HASH_COUNT(g->workers);
+
+	pushes_start(&g->held);
+	for (size_t i = 0; i < seats; i++) {
+		if (i + 2 * PUSHES_AHEAD < seats)
+			fetch_ahead(g->seat[i + 2 * PUSHES_AHEAD], 1);
+		if (i + PUSHES_AHEAD < seats)
+			push_fetch(g->seat[i + PUSHES_AHEAD]->push, 1);
+		struct push *p = worker_held(g->seat[i]);
+		if (!p)
+			continue;
+		p->is_sent = !is_of_group(g, p);
+		pushes_add(p->is_sent ? &g->sent : &g->held, p);
+	}
+}
+
 /* What is held is sent. Under BSP that is the unit with the late pushes, or late pushes alone:
  * those on time stay held for their unit. Otherwise each push is a unit of its own. */
 static void send_held(struct gate *g, int late_alone)
@@ -145,17 +171,24 @@ static void send_held(struct gate *g, int late_alone)
 		send_in_time(g);
 		return;
 	}
-	struct push *sent[PUSHES_FAR] = {NULL};
+	/* Who was here once keeps a seat: where few of them are members, it is not worth while to look at all. */
+	if (units_bsp(g) && !late_alone && g->held.count >= HASH_COUNT(g->workers) / 2) {
+		send_by_seat(g);
+		return;
+	}
 	for (struct push *p = g->held.first, *next; p; p = next) {
 		next = p->next;
-		if ((late_alone && !p->late) || p->group)
+		if ((late_alone && !p->late) || is_of_group(g, p))
 			continue;
-		struct push **far = &sent[g->sent.count % PUSHES_FAR];
-		if (*far)
-			(*far)->ahead = p;
-		*far = p;
+		push_fetch(p->ahead, 1);
 		send_one(g, p);
 	}
+}
+
+/* So many pushes of members close a unit of BSP. */
+static uint64_t units_needed(const struct gate *g)
+{
+	return g->active > g->backup ? g->active - g->backup : 1;
 }
 
 /* What can be sent is sent; 1 when something was. */
@@ -165,8 +198,7 @@ static int try_close(struct gate *g)
 
 	if (g->held.count == 0)
 		return 0;
-	uint64_t needed = g->active > g->backup ? g->active - g->backup : 1;
-	g->unit = !units_bsp(g) || (ready > 0 && ready >= needed);
+	g->unit = !units_bsp(g) || (ready > 0 && ready >= units_needed(g));
 	if (!g->unit && !g->late)
 		return 0;
 	send_held(g, !g->unit);
@@ -501,9 +533,17 @@ void gate_go_on(struct gate *g, int moved)
 	units_step(g);
 }
 
+/* Under BSP most steps find a unit that waits for more pushes, and nothing else to be done. */
+static int units_only_wait(const struct gate *g)
+{
+	return units_bsp(g) && g->held.count < units_needed(g) && g->late == 0 && !g->options.replicas &&
+	       !g->options.foreign && !g->announced.first && g->cut == CUT_NONE && g->still == STILL_NOT &&
+	       g->joining == 0 && g->active > 0;
+}
+
 void units_step(struct gate *g)
 {
-	if (g->quit)
+	if (g->quit || units_only_wait(g))
 		return;
 	if (g->options.replicas) {
 		sums_step(g);
@@ -585,12 +625,14 @@ static void add_applied(struct gate *g, struct gate_effect *e, const struct push
 static void units_answer(struct gate *g, struct push *p)
 {
 	const char *word = p->late ? "dropped" : "applied";
-	char *actions = p->tokens ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL;
+	struct worker *w = p->worker;
+	int is_news = p->tokens && (sizes_wait(w) || acts_wait(g, w));
+	char *actions = is_news ? sizes_tell(g, w, acts_unseen(g, w), 0) : NULL;
 	int obeys = actions != NULL;
 	int is_plain = !g->options.foreign && !g->enough; /* nothing else is told with it */
 	char samples[STATES_SAMPLES_MAX];
 
-	p->worker->answered = g->now;
+	w->answered = g->now;
 	for (size_t i = 0; i < p->tokens; i++) {
 		if (is_plain && i == 0) {
 			effect_done(g, p->token[i], actions, word);
@@ -598,12 +640,12 @@ static void units_answer(struct gate *g, struct push *p)
 		}
 		effect_ok(g, p->token[i], i == 0 ? actions : NULL, "iteration=%llu %s=1%s%s",
 			  (unsigned long long)g->applied, word, states_samples(g, samples), i ? " repeated=1" : "");
-		begins_tell(g, p->worker);
-		states_tell(g, p->worker);
+		begins_tell(g, w);
+		states_tell(g, w);
 	}
 	if (obeys) {
-		p->worker->voids = p->worker->begin_token == 0; /* else it is here already */
-		begins_again(g, p->worker);
+		w->voids = w->begin_token == 0; /* else it is here already */
+		begins_again(g, w);
 	}
 }
 
@@ -686,8 +728,10 @@ static void finish_all(struct gate *g, struct push *p)
 	struct worker *w = p->worker;
 
 	units_finish(g, p);
-	worker_fence(g, w);
-	units_throw(g, w);
+	if (w->fence_tokens || w->throw_upto) {
+		worker_fence(g, w);
+		units_throw(g, w);
+	}
 }
 
 /* The commit is known: apply, then tell. */

@@ -51,8 +51,11 @@ uint64_t tally_take(struct tally *t, double now, struct tally_batch *mean)
 	double n = (double)count;
 	if (count == 0)
 		return 0;
-	*mean = (struct tally_batch){t->sum.time / n, t->sum.compute / n, t->sum.comm / n,
-				     t->sum.wait / n, (t->sum.samples + count / 2) / count};
+	*mean = (struct tally_batch){.time = t->sum.time / n,
+				     .compute = t->sum.compute / n,
+				     .comm = t->sum.comm / n,
+				     .wait = t->sum.wait / n,
+				     .samples = (t->sum.samples + count / 2) / count};
 	t->sum = (struct tally_batch){0};
 	t->count = 0;
 	t->since = now;

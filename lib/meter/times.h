@@ -39,9 +39,12 @@ size_t spent_record(const struct spent *s, const char *id, double now, double ep
 /* ---- since the last report ---- */
 
 struct tally_batch {
-	double time;                /* seconds without waiting for others */
-	double compute, comm, wait; /* seconds; wait is not part of time, a trainer's comm neither */
+	/* Seconds; wait is not part of time, a trainer's comm neither. What is often written last stands apart from the
+	 * others, which are then read as one. */
+	double wait;
 	uint64_t samples;
+	double time; /* without waiting for others */
+	double compute, comm;
 };
 
 /* A report is due after so many batches or seconds, and besides at the node's first, second,

@@ -463,12 +463,10 @@ const struct queue_kind *queue_kind(const char *type)
 	return NULL;
 }
 
-void queue_log(struct queue *q, const char *type, const struct field *fields, const void *from)
+void queue_log_line(struct queue *q, const char *type, const struct field *fields, const void *from)
 {
 	char data[SEALED_MAX];
 	struct record_out o;
-	if (!q->log)
-		return;
 	record_begin(&o, data, sizeof data, type);
 	fields_write(fields, &o, from);
 	assert(!o.overflow);

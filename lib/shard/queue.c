@@ -189,11 +189,6 @@ struct worker *queue_worker(const struct queue *q, const char *id)
 	return w;
 }
 
-struct worker *queue_worker_at(const struct queue *q, const char *id, size_t seat)
-{
-	return seat > 0 && seat <= q->worker_count ? q->seat[seat - 1] : queue_worker(q, id);
-}
-
 size_t queue_seat(const struct queue *q, const char *worker)
 {
 	const struct worker *w = queue_worker(q, worker);

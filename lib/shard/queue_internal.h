@@ -156,7 +156,11 @@ struct queue {
 /* ---- queue.c ---- */
 extern const char *const queue_state_names[], *const queue_shuffle_names[]; /* end with NULL */
 struct worker *queue_worker(const struct queue *q, const char *id);
-struct worker *queue_worker_at(const struct queue *q, const char *id, size_t seat); /* the same */
+/* The same, by its seat, if that is not 0. */
+static inline struct worker *queue_worker_at(const struct queue *q, const char *id, size_t seat)
+{
+	return seat > 0 && seat <= q->worker_count ? q->seat[seat - 1] : queue_worker(q, id);
+}
 /* Finds or makes a worker; NULL: out of memory. */
 struct worker *queue_worker_make(struct queue *q, const char *id);
 /* Finds a worker with this generation in force. Otherwise: QUEUE_UNKNOWN_WORKER or QUEUE_FENCED. */
@@ -168,8 +172,13 @@ enum queue_result queue_no(enum queue_result result, struct error *err, const ch
 enum queue_result queue_no_memory(struct error *err);
 
 /* ---- change.c ---- */
-/* Gives the log a line of this type with these fields of `from`. */
-void queue_log(struct queue *q, const char *type, const struct field *fields, const void *from);
+void queue_log_line(struct queue *q, const char *type, const struct field *fields, const void *from);
+/* Gives the log, if there is one, a line of this type with these fields of `from`. */
+static inline void queue_log(struct queue *q, const char *type, const struct field *fields, const void *from)
+{
+	if (q->log)
+		queue_log_line(q, type, fields, from);
+}
 
 /* ---- settle.c ---- */
 extern const struct field range_fields[];   /* of struct queue_range, without its generation */

@@ -101,24 +101,25 @@ static int is_in_frame(const struct piece *p, const struct queue_range *range)
 	       range->begin - p->begin <= p->length - range->length;
 }
 
-/* Of ranges and claims to come, what will be looked at is fetched meanwhile: the worker (queue_fetch(), twice), then the oldest
- * piece in its hand, then the one behind it, if it is meant. */
+/* Of ranges and claims to come, what will be looked at is fetched meanwhile: the worker (its place, then itself), then the
+ * oldest piece in its hand, then the one behind it, if it is meant. */
 #define SETTLE_AHEAD 12
-static void settle_fetch(const struct queue *q, const struct queue_range *ranges, size_t i, size_t count)
+static const struct worker *settle_worker(const struct queue *q, const struct queue_range *range)
 {
-	for (size_t n = 4; n > 2; n--)
-		if (i + n * SETTLE_AHEAD < count)
-			queue_fetch(q, ranges[i + n * SETTLE_AHEAD].seat, (int)n - 2);
-	for (size_t n = 2; n > 0; n--) {
-		const struct queue_range *range = &ranges[i + n * SETTLE_AHEAD];
-		if (i + n * SETTLE_AHEAD >= count || range->seat == 0 || range->seat > q->worker_count)
-			continue;
-		const struct piece *p = q->seat[range->seat - 1]->hand.head;
-		if (n == 2)
-			fetch_ahead(p, 1);
-		else if (p && p->id != range->id)
-			fetch_ahead(p->next, 1);
-	}
+	return range->seat > 0 && range->seat <= q->worker_count ? q->seat[range->seat - 1] : NULL;
+}
+
+static void settle_fetch(const struct queue *q, const struct queue_range *range)
+{
+	const struct worker *w;
+	const struct piece *p;
+	queue_fetch(q, range[4 * SETTLE_AHEAD].seat, 2);
+	if ((w = settle_worker(q, &range[3 * SETTLE_AHEAD])))
+		fetch_ahead(w, 1);
+	if ((w = settle_worker(q, &range[2 * SETTLE_AHEAD])))
+		fetch_ahead(w->hand.head, 1);
+	if ((w = settle_worker(q, &range[SETTLE_AHEAD])) && (p = w->hand.head) && p->id != range[SETTLE_AHEAD].id)
+		fetch_ahead(p->next, 1);
 }
 
 /* Its piece may be gone by then: its first two lines. What is only cut shorter changes neither the worker nor the map. */
@@ -228,7 +229,8 @@ static struct judgement settle_judge(struct queue *q, struct queue_range *ranges
 	int is_bad = 0, is_apart = 1;
 	q->judged++;
 	for (size_t i = 0; i < count; i++) {
-		settle_fetch(q, ranges, i, count);
+		if (i + 4 * SETTLE_AHEAD < count)
+			settle_fetch(q, &ranges[i]);
 		ranges[i].refused = 0;
 		if (claim_make(q, &ranges[i], i, &claim[claims])) {
 			struct piece *p = claim[claims].piece;

@@ -350,7 +350,7 @@ static int cluster_add_link(struct sim *s, const struct record *r, struct error 
 static int cluster_add_happening(struct sim *s, const struct sim_happening *h, double at, struct error *err)
 {
 	if (GROW(s->happening, s->happening_room, s->happenings + 1) != 0 ||
-	    events_add(&s->events, at, EVENT_HAPPENS, (uint32_t)s->happenings, 0) != 0)
+	    events_add(&s->events, (struct event){.at = at, .kind = EVENT_HAPPENS, .node = (uint32_t)s->happenings}) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->moves++;
 	s->happening[s->happenings++] = *h;
@@ -571,21 +571,21 @@ static void cluster_add_patterns(struct sim *s, struct sim_node *n, uint32_t slo
 		d->delay += state.drag.delay;
 }
 
-static const struct drag none;
+const struct drag cluster_no_drag;
 
 /* Time only goes on, so the place in a node's own list does, too. */
 static const struct drag *cluster_own_drag(const struct sim *s, struct sim_node *n)
 {
 	while (n->drag_at < n->drags && n->drag[n->drag_at].from.at <= s->now)
 		n->drag_at++;
-	return n->drag_at > 0 ? &n->drag[n->drag_at - 1].drag : &none;
+	return n->drag_at > 0 ? &n->drag[n->drag_at - 1].drag : &cluster_no_drag;
 }
 
 /* Most nodes have no drags of their own, and need not be looked at for their place in them. */
-const struct drag *cluster_drag(struct sim *s, struct sim_node *n)
+const struct drag *cluster_look_at_drags(struct sim *s, struct sim_node *n)
 {
 	uint32_t slot = n->life_slot && n->slot_life == n->life ? n->life_slot : n->slot;
-	const struct drag *own = n->drags > 0 ? cluster_own_drag(s, n) : &none;
+	const struct drag *own = n->drags > 0 ? cluster_own_drag(s, n) : &cluster_no_drag;
 	if (slot == 0)
 		return own;
 	int is_told = n->turn == cluster_turn(s) && n->turn_slot == slot;

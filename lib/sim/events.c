@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,24 +21,26 @@ static struct event_bucket *events_bucket(struct events *e, double at)
 	return &e->bucket[differs ? 64 - __builtin_clzll(differs) : 0];
 }
 
-static int events_put(struct events *e, const struct event *event)
+static int events_add_to_full(struct event_bucket *b, struct event new)
 {
-	struct event_bucket *b = events_bucket(e, event->at);
 	if (GROW(b->event, b->room, b->count + 1) != 0)
 		return -1;
-	b->event[b->count++] = *event;
+	b->event[b->count++] = new;
 	return 0;
 }
 
-int events_add(struct events *e, double at, enum event_kind kind, uint32_t node, uint32_t life)
+int events_add(struct events *e, struct event new)
 {
-	struct event new = {.at = at, .node = node, .kind = kind & 31, .life = life & 0x7ffffff};
-	return events_put(e, &new);
+	struct event_bucket *b = events_bucket(e, new.at);
+	if (b->count == b->room)
+		return events_add_to_full(b, new);
+	b->event[b->count++] = new;
+	return 0;
 }
 
 /* The first bucket that has events is emptied into those before it: they share more bits with its
  * earliest event than with `last`. */
-static int events_spread(struct events *e)
+int events_spread(struct events *e)
 {
 	size_t i = 1, earliest = 0;
 	while (i < EVENTS_BUCKETS && e->bucket[i].count == 0)
@@ -50,29 +53,25 @@ static int events_spread(struct events *e)
 			earliest = k;
 	e->last = events_bits(b->event[earliest].at);
 	for (size_t k = 0; k < b->count; k++)
-		if (events_put(e, &b->event[k]) != 0)
+		if (events_add(e, b->event[k]) != 0)
 			return -1;
 	b->count = 0;
 	return 1;
 }
 
-int events_take(struct events *e, struct event *out)
+double events_next_at(const struct events *e, size_t most)
 {
-	struct event_bucket *now = &e->bucket[0];
-	if (e->next == now->count) {
-		e->next = now->count = 0;
-		int result = events_spread(e);
-		if (result <= 0)
-			return result;
+	double at = INFINITY;
+	size_t i = 1;
+	while (i < EVENTS_BUCKETS && e->bucket[i].count == 0)
+		i++;
+	if (e->next < e->bucket[0].count || (i < EVENTS_BUCKETS && e->bucket[i].count > most)) {
+		memcpy(&at, &e->last, sizeof at);
+		return at;
 	}
-	*out = now->event[e->next++];
-	return 1;
-}
-
-const struct event *events_ahead(const struct events *e, size_t count)
-{
-	const struct event_bucket *now = &e->bucket[0];
-	return now->count > e->next + count ? &now->event[e->next + count] : NULL;
+	for (size_t k = 0; i < EVENTS_BUCKETS && k < e->bucket[i].count; k++)
+		at = fmin(at, e->bucket[i].event[k].at);
+	return at;
 }
 
 void events_free(struct events *e)

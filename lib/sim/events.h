@@ -53,10 +53,29 @@ struct events {
 };
 
 /* -1: no memory. */
-int events_add(struct events *e, double at, enum event_kind kind, uint32_t node, uint32_t life);
-int events_take(struct events *e, struct event *out); /* 0: there is none */
-/* The one that comes so many behind the next one, as far as is known; or NULL. */
-const struct event *events_ahead(const struct events *e, size_t count);
+int events_spread(struct events *e); /* for events_take(): fills the first bucket, which is empty; 0: there is none */
+int events_add(struct events *e, struct event new);
+/* 0: there is none. */
+static inline int events_take(struct events *e, struct event *out)
+{
+	struct event_bucket *now = &e->bucket[0];
+	if (e->next == now->count) {
+		e->next = now->count = 0;
+		int result = events_spread(e);
+		if (result <= 0)
+			return result;
+	}
+	*out = now->event[e->next++];
+	return 1;
+}
+/* When the next one is, INFINITY: there is none; or some time before that, if this takes a look at more than `most`. */
+double events_next_at(const struct events *e, size_t most);
+/* The next ones, `count` of them, as far as is known. */
+static inline const struct event *events_to_come(const struct events *e, size_t *count)
+{
+	*count = e->bucket[0].count - e->next;
+	return &e->bucket[0].event[e->next];
+}
 void events_free(struct events *e);
 
 #endif

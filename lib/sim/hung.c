@@ -36,21 +36,6 @@ void hung_plan_if_long(struct sim *s, struct sim_node *n, double until)
 		hung_plan(s, n);
 }
 
-void hung_owes(struct sim *s, struct sim_node *n, double from)
-{
-	hung_rests(s, n);
-	n->owes = from;
-	if (n->is_stopped)
-		hung_plan(s, n);
-}
-
-void hung_rests(struct sim *s, struct sim_node *n)
-{
-	if (n->owes >= 0)
-		n->pulse.busy += fmax(s->now - n->owes, 0);
-	n->owes = -1;
-}
-
 void hung_look(struct sim *s, struct sim_node *n)
 {
 	enum pulse_section section;

@@ -208,7 +208,9 @@ void leading_settled(struct sim *s)
 		fenced[i] = refusal[i].worker;
 	s->last_at = s->now;
 	gate_settled(s->gate, s->settlement.number, fenced, refusals);
+	s->at_once = AT_ONCE_MAYBE;
 	leading_obey(s);
+	s->at_once = AT_ONCE_NO;
 	if (s->job.late > 0)
 		overlap_settled(s);
 	worker_serve(s);
@@ -240,18 +242,22 @@ static void leading_cut(struct sim *s, const struct gate_effect *e)
 	sim_plan(s, s->now + s->cost.save, EVENT_SAVED, NULL);
 }
 
-static void leading_carry_out(struct sim *s, const struct gate_effect *e)
+static void leading_fail(struct sim *s, int code, const char *why)
 {
 	struct error err;
+	error_set(&err, code, "the lead", "%s", why);
+	sim_fail(s, &err);
+}
+
+static void leading_carry_out(struct sim *s, const struct gate_effect *e)
+{
 	switch (e->kind) {
 	case GATE_ANSWER:
 		/* A worker would say it again; nobody asked what a job does without memory. */
-		if (e->code && strcmp(e->code, "no-memory") == 0) {
-			error_set(&err, ERROR_OS, "the lead", "out of memory");
-			sim_fail(s, &err);
-			break;
-		}
-		leading_answer(s, e);
+		if (e->code && strcmp(e->code, "no-memory") == 0)
+			leading_fail(s, ERROR_OS, "out of memory");
+		else
+			leading_answer(s, e);
 		break;
 	case GATE_HOLD:
 		gate_held(s->gate, NULL, 0);
@@ -267,8 +273,7 @@ static void leading_carry_out(struct sim *s, const struct gate_effect *e)
 		leading_cut(s, e);
 		break;
 	case GATE_QUIT:
-		error_set(&err, ERROR_SOFTWARE, "the lead", "%s", e->fields);
-		sim_fail(s, &err);
+		leading_fail(s, ERROR_SOFTWARE, e->fields);
 		break;
 	case GATE_SUM:
 		leading_open_sum(s, e);
@@ -283,28 +288,32 @@ static void leading_carry_out(struct sim *s, const struct gate_effect *e)
 }
 
 /* What is touched soon is fetched: the node that is answered 4 * LEADING_AHEAD effects from now; and step by step,
- * as it comes nearer, where the monitor has it, if a report will be due. Meanwhile it waits in s->answer; NULL: it
- * is none, or no report is due. An old one in its place is fetched for nothing. */
+ * as it comes nearer, where the monitor has it, if a report will be due, and where shardd has it, if it will ask for
+ * rows. Meanwhile it waits in s->answer; NULL: it is none. An old one in its place is fetched for nothing. */
 static void leading_fetch(struct sim *s)
 {
-	size_t i = s->answered++, at = i % SIM_ANSWERS;
+	size_t i = s->answered++;
 	const struct sim_node *n = sim_of_process(s, gate_ahead(s->gate, 4 * LEADING_AHEAD));
+	s->answer[i % SIM_ANSWERS].node = n;
 	if (n)
 		sim_fetch(n, SIM_LINES_ANSWER);
-	s->answer[at] = n;
-	at = (i - LEADING_AHEAD) % SIM_ANSWERS;
-	n = s->answer[at];
-	if (n && tally_is_due(&n->tally, &s->reports, 1, s->now + s->cost.message))
-		monitor_fetch(s->monitor, (size_t)(n - s->node), 2);
-	else
-		s->answer[at] = NULL;
-	if ((n = s->answer[(i - 2 * LEADING_AHEAD) % SIM_ANSWERS])) {
-		fetch_ahead(n->id, 1);
-		sim_fetch(n, SIM_LINES_REPORT);
-		monitor_fetch(s->monitor, (size_t)(n - s->node), 1);
+	for (int step = 2; step >= 0; step--) {
+		__auto_type a = &s->answer[(i - (size_t)(3 - step) * LEADING_AHEAD) % SIM_ANSWERS];
+		if (!(n = a->node))
+			continue;
+		if (step == 2) {
+			a->reports = tally_is_due(&n->tally, &s->reports, 1, s->now + s->cost.message);
+			a->asks = sim_asks_soon(s, n);
+		}
+		if (a->reports)
+			monitor_fetch(s->monitor, (size_t)(n - s->node), step);
+		if (a->reports && step == 1) {
+			fetch_ahead(n->id, 1);
+			sim_fetch(n, SIM_LINES_REPORT);
+		}
+		if (a->asks)
+			queue_fetch(s->queue, n->row_seat, step);
 	}
-	if ((n = s->answer[(i - 3 * LEADING_AHEAD) % SIM_ANSWERS]))
-		monitor_fetch(s->monitor, (size_t)(n - s->node), 0);
 }
 
 static int leading_carry_one(struct sim *s)
@@ -319,7 +328,7 @@ static int leading_carry_one(struct sim *s)
 void leading_obey(struct sim *s)
 {
 	const struct gate_effect *e;
-	if (s->is_obeying)
+	if (s->is_obeying || (!gate_has_next(s->gate) && !gate_failed(s->gate) && s->round == 0 && !s->announce.is_timed))
 		return;
 	s->is_obeying = 1;
 	do { /* who may send, or is waited for no longer, may change with each of them, and then what is due */
@@ -331,9 +340,6 @@ void leading_obey(struct sim *s)
 	} while (s->announce.is_timed && !s->failed && leading_carry_one(s));
 	leading_look_at_sum(s);
 	s->is_obeying = 0;
-	if (gate_failed(s->gate)) {
-		struct error err;
-		error_set(&err, ERROR_OS, "the lead", "out of memory");
-		sim_fail(s, &err);
-	}
+	if (gate_failed(s->gate))
+		leading_fail(s, ERROR_OS, "out of memory");
 }

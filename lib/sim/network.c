@@ -58,10 +58,8 @@ double network_rate(const struct sim_line *l, double at, double *next)
 }
 
 /* Between servers and a worker on their host nothing crosses the network. */
-double network_exchange(struct sim *s, const struct sim_node *n, double from)
+double network_exchange_over_links(struct sim *s, const struct sim_node *n, double from)
 {
-	if (s->links == 0)
-		return from;
 	double bytes = s->job.servers > 0 ? s->job.bytes : 0; /* a replica is on the worker's host */
 	double part = bytes / (double)s->job.servers, far = 0, end = from;
 	for (size_t i = s->workers; i < s->nodes; i++) {

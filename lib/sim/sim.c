@@ -56,7 +56,8 @@ void sim_fail_memory(struct sim *s)
 void sim_plan_as(struct sim *s, double at, enum event_kind kind, uint32_t number, uint32_t life)
 {
 	s->moves += kind < EVENT_ASK;
-	if (events_add(&s->events, fmax(at, s->now), kind, number, life) != 0)
+	if (events_add(&s->events, (struct event){.at = at > s->now ? at : s->now, .node = number, .kind = kind & 31,
+						  .life = life & 0x7ffffff}) != 0)
 		sim_fail_memory(s);
 }
 
@@ -146,30 +147,43 @@ static void sim_begin(struct sim *s)
 /* With a hundred thousand nodes most of the time is spent waiting for memory. So what events to come
  * will touch is fetched while others are handled: first the node, then what it points to. */
 #define SIM_AHEAD 8
-static void sim_fetch_ahead(struct sim *s)
+static int sim_is_of_node(const struct event *e)
 {
-	const struct event *e = events_ahead(&s->events, 4 * SIM_AHEAD);
-	if (e && e->kind == EVENT_PUSHED)
-		sim_fetch(&s->node[e->node], SIM_LINES_PUSH);
-	else if (e && e->kind >= EVENT_START && e->kind <= EVENT_ASK)
-		sim_fetch(&s->node[e->node], SIM_LINES_NEXT);
-	for (size_t i = 3; i > 0; i--) {
-		e = events_ahead(&s->events, i * SIM_AHEAD);
-		if (!e || e->kind < EVENT_START || e->kind > EVENT_ASK)
-			continue;
-		const struct sim_node *n = &s->node[e->node];
-		if (e->kind == EVENT_PUSHED && i < 3)
-			gate_fetch(s->gate, n->seat, i == 1);
-		else if (e->kind == EVENT_NEXT && n->rows_held * 2 <= n->actions.size * s->job.ahead)
-			queue_fetch(s->queue, n->row_seat, (int)i - 1);
-	}
+	return e->kind >= EVENT_START && e->kind <= EVENT_ASK;
+}
+
+/* The step-th of three, the last one just before it happens. */
+static void sim_fetch_behind(const struct sim *s, const struct event *e, int step)
+{
+	if (e->kind != EVENT_PUSHED && e->kind != EVENT_NEXT)
+		return;
+	const struct sim_node *n = &s->node[e->node];
+	if (e->kind == EVENT_NEXT && sim_asks_soon(s, n))
+		queue_fetch(s->queue, n->row_seat, 3 - step);
+	else if (e->kind == EVENT_PUSHED && step > 1)
+		gate_fetch(s->gate, n->seat, step == 3);
+}
+
+static void sim_fetch_ahead(const struct sim *s)
+{
+	size_t count;
+	const struct event *e = events_to_come(&s->events, &count);
+	if (count <= 4 * SIM_AHEAD)
+		return;
+	const struct event *far = &e[4 * SIM_AHEAD];
+	if (far->kind == EVENT_PUSHED)
+		sim_fetch(&s->node[far->node], SIM_LINES_PUSH);
+	else if (sim_is_of_node(far))
+		sim_fetch(&s->node[far->node], SIM_LINES_NEXT);
+	sim_fetch_behind(s, &e[3 * SIM_AHEAD], 1);
+	sim_fetch_behind(s, &e[2 * SIM_AHEAD], 2);
+	sim_fetch_behind(s, &e[SIM_AHEAD], 3);
 }
 
 static void sim_handle(struct sim *s, const struct event *e)
 {
 	struct sim_node *n = &s->node[e->node];
-	if (e->kind >= EVENT_START && e->kind <= EVENT_ASK &&
-	    (e->life != n->life || worker_is_held_up(s, n, e)))
+	if (sim_is_of_node(e) && (e->life != n->life || worker_is_held_up(s, n, e)))
 		return;
 	switch ((enum event_kind)e->kind) {
 	case EVENT_HAPPENS:

@@ -198,7 +198,7 @@ enum sim_state {
 /* A hundred thousand of them don't fit a cache: what each batch touches stands first, in lines of 64 bytes, by when
  * it is touched, and is fetched ahead by these lines (sim_fetch()). */
 enum {
-	SIM_LINES_ANSWER = 1 | 2 | 64,
+	SIM_LINES_ANSWER = 1 | 2 | 4 | 8 | 64,
 	SIM_LINES_REPORT = 8 | 16,
 	SIM_LINES_PUSH = 1 | 2 | 4 | 8 | 32,
 	SIM_LINES_NEXT = 1 | 2 | 4 | 8
@@ -328,9 +328,14 @@ struct sim {
 	size_t ranges, range_room;
 	struct queue_settlement settlement;
 	int is_obeying;
+	/* Whether whoever is answered goes on at once: see worker_goes_on_at_once(). */
+	enum { AT_ONCE_NO, AT_ONCE_MAYBE, AT_ONCE_YES } at_once;
 	/* Whom the lead will answer: only to be fetched. */
 #define SIM_ANSWERS 32 /* a power of two, more than 3 * LEADING_AHEAD */
-	const struct sim_node *answer[SIM_ANSWERS];
+	struct {
+		const struct sim_node *node;
+		int reports, asks;
+	} answer[SIM_ANSWERS];
 	size_t answered;
 	double served_at; /* then the last server is free */
 	size_t to_come;   /* workers whose first process is not there yet */
@@ -350,8 +355,16 @@ struct sim {
 /* cluster.c */
 int cluster_ready(struct sim *s, struct error *err); /* all is known */
 void cluster_free(struct sim *s);
-/* What drags the node now; valid until the next call. */
-const struct drag *cluster_drag(struct sim *s, struct sim_node *n);
+extern const struct drag cluster_no_drag;
+const struct drag *cluster_look_at_drags(struct sim *s, struct sim_node *n);
+/* What drags the node now; valid until the next call. Mostly that was looked at in this turn, and it is nothing. */
+static inline const struct drag *cluster_drag(struct sim *s, struct sim_node *n)
+{
+	if (n->drags == 0 && n->life_slot == 0 &&
+	    (n->slot == 0 || (n->turn == s->turn && s->now < s->turn_ends && n->turn_slot == n->slot && !(n->turn_delay > 0))))
+		return &cluster_no_drag;
+	return cluster_look_at_drags(s, n);
+}
 
 /* back.c */
 void back_cut(struct sim *s);   /* a checkpoint begins */
@@ -375,7 +388,11 @@ int overlap_is_token(uint64_t token);
 /* network.c */
 /* When the parameters, or as many gradients, are between a worker and all servers. The link of a server, and
  * of a host, carries what it is asked for in that order. */
-double network_exchange(struct sim *s, const struct sim_node *n, double from);
+double network_exchange_over_links(struct sim *s, const struct sim_node *n, double from);
+static inline double network_exchange(struct sim *s, const struct sim_node *n, double from)
+{
+	return s->links == 0 ? from : network_exchange_over_links(s, n, from);
+}
 double network_hop(struct sim *s, uint32_t from, uint32_t to, double at); /* an update, from host to host */
 double network_rate(const struct sim_line *l, double at, double *next); /* INFINITY: not limited; next: then it changes */
 struct sim_line *network_line(struct sim *s, size_t number); /* of a node, or a host: see sim_from */
@@ -404,7 +421,11 @@ void worker_serve(struct sim *s); /* rows may have come back: who waits for some
 void worker_stops(struct sim *s, struct sim_node *n);
 void worker_goes_on(struct sim *s, struct sim_node *n);
 /* Whether an event of a worker can't be now: it stands still, or its work ends later. */
-int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e);
+int worker_holds_up(struct sim *s, struct sim_node *n, const struct event *e);
+static inline int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e)
+{
+	return (n->is_stopped || n->late > 0 || s->job.overlaps) && worker_holds_up(s, n, e);
+}
 
 /* announce.c */
 void announce_options(struct sim *s, struct gate_options *o);
@@ -426,9 +447,20 @@ int leading_has_replicas(const struct sim *s);
 void leading_busy(struct sim *s, struct sim_node *n, double seconds); /* a server, from now on */
 
 /* hung.c */
-void hung_owes(struct sim *s, struct sim_node *n, double from); /* its next step */
-void hung_rests(struct sim *s, struct sim_node *n);             /* it owes nothing now */
 void hung_plan(struct sim *s, struct sim_node *n); /* it may hang: it is judged when it would */
+static inline void hung_rests(struct sim *s, struct sim_node *n) /* it owes nothing now */
+{
+	if (n->owes >= 0 && s->now > n->owes)
+		n->pulse.busy += s->now - n->owes;
+	n->owes = -1;
+}
+static inline void hung_owes(struct sim *s, struct sim_node *n, double from) /* its next step */
+{
+	hung_rests(s, n);
+	n->owes = from;
+	if (n->is_stopped)
+		hung_plan(s, n);
+}
 /* The same, if what it owes comes so late that it could be given up before. */
 void hung_plan_if_long(struct sim *s, struct sim_node *n, double until);
 void hung_look(struct sim *s, struct sim_node *n);
@@ -487,6 +519,12 @@ static inline void sim_fetch(const struct sim_node *n, unsigned lines)
 	for (size_t i = 0; i < 8; i++)
 		if (lines >> i & 1)
 			fetch_ahead((const char *)n + 64 * i, 1);
+}
+
+/* Whether its next batch will have it ask for rows, by about what it has. */
+static inline int sim_asks_soon(const struct sim *s, const struct sim_node *n)
+{
+	return n->rows_held * 2 <= n->actions.size * s->job.ahead;
 }
 
 /* sim.c */

@@ -25,7 +25,7 @@ static uint64_t worker_batch(const struct sim_node *n)
 static enum queue_result worker_asks(struct sim *s, struct sim_node *n, const char *kind,
 			     struct queue_change *c)
 {
-	struct error err = {0};
+	struct error err; /* said only where it fails; to clear it would take longer than all else here */
 	c->worker = n->id;
 	c->seat = n->row_seat;
 	c->generation = n->generation;
@@ -345,7 +345,7 @@ void worker_pulled(struct sim *s, struct sim_node *n)
 void worker_computes(struct sim *s, struct sim_node *n, double from, double mark)
 {
 	const struct drag *drag = cluster_drag(s, n);
-	double served = fmax(from, s->served_at);
+	double served = from > s->served_at ? from : s->served_at;
 	n->owes += served - from; /* it waits for a server */
 	double pulled = network_exchange(s, n, served) + s->cost.pull;
 	double own = n->pace * (s->cost.batch + s->cost.sample * (double)n->batch.samples);
@@ -486,6 +486,31 @@ uint64_t worker_number(const char *digits)
 	return number;
 }
 
+/* At a barrier all are answered, and all go on when their answers are there. If nothing else happens until then, each
+ * goes on as soon as it is answered, while what belongs to it is at hand; that changes nothing but the order in which
+ * this is computed. Nobody does so behind one who can't. */
+static int worker_goes_on_at_once(struct sim *s, const struct sim_node *n, double there)
+{
+	if (s->at_once == AT_ONCE_MAYBE) {
+		size_t answers = gate_only_answers(s->gate);
+		s->at_once = answers > 0 && !s->first_waiter && !s->job.overlaps && !s->announce.is_timed &&
+					     !queue_is_over(s->queue) && there <= s->options.until &&
+					     events_next_at(&s->events, 4 * answers) > there
+				     ? AT_ONCE_YES : AT_ONCE_NO;
+	}
+	if (n->is_stopped || n->late > 0 || (n->rows_held == 0 && !(n->has_asked && n->coming.length > 0)))
+		s->at_once = AT_ONCE_NO;
+	return s->at_once == AT_ONCE_YES;
+}
+
+static void worker_goes_on_from(struct sim *s, struct sim_node *n, double there)
+{
+	double now = s->now;
+	s->now = s->moved_at = there;
+	worker_next(s, n);
+	s->now = now;
+}
+
 /* The lead's answer is on its way; it is there after `message`. */
 void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect *e)
 {
@@ -508,6 +533,7 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 	}
 	hung_owes(s, n, s->now);
 	if (n->state == SIM_LEAVING) {
+		s->at_once = AT_ONCE_NO;
 		n->state = SIM_IDLE;
 		sim_plan(s, s->now + s->cost.message, EVENT_NEXT, n);
 		return;
@@ -520,7 +546,9 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 		if (tally_add(&n->tally, &s->reports, &n->batch, there))
 			control_report(s, n);
 	}
-	if (strncmp(e->fields, "iteration=", 10) == 0)
+	if (e->iteration > 0)
+		n->iteration = e->iteration;
+	else if (strncmp(e->fields, "iteration=", 10) == 0)
 		n->iteration = worker_number(e->fields + 10);
 	if (!n->is_member)
 		n->ready_at = s->now;
@@ -529,7 +557,10 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 		worker_obeys(s, n, e->actions);
 	n->mark = there;
 	n->state = SIM_IDLE;
-	sim_plan(s, there, EVENT_NEXT, n);
+	if (s->at_once != AT_ONCE_NO && worker_goes_on_at_once(s, n, there))
+		worker_goes_on_from(s, n, there);
+	else
+		sim_plan(s, there, EVENT_NEXT, n);
 }
 
 /* Its process ends; its rows go back, and nobody waits for it. */
@@ -600,7 +631,7 @@ void worker_goes_on(struct sim *s, struct sim_node *n)
 	n->is_due = 0;
 }
 
-int worker_is_held_up(struct sim *s, struct sim_node *n, const struct event *e)
+int worker_holds_up(struct sim *s, struct sim_node *n, const struct event *e)
 {
 	if (overlap_is_void(s, n, e))
 		return 1;

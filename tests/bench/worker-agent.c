@@ -55,7 +55,7 @@ static void measure_reports(const char *monitor, double *us, size_t rounds)
 					.load_root = "",
 					.report_every = 1,
 					.report_seconds = 1000};
-	struct tally_batch b = {0.1, 0.05, 0.01, 0.02, 64};
+	struct tally_batch b = {.time = 0.1, .compute = 0.05, .comm = 0.01, .wait = 0.02, .samples = 64};
 	struct meter *meter;
 	struct error err;
 	if (meter_new(&meter, &options, &err) != 0)

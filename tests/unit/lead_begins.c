@@ -140,7 +140,7 @@ static void nobody_begins_before_all_have_said_what_they_have(void **state)
 	push("w1", 1, 1, 0, 30);
 	expect("");
 	push("w0", 1, 1, 0, 10);
-	expect("5 ok iteration=1 applied=1\n6 ok iteration=1 applied=1\n");
+	expect("6 ok iteration=1 applied=1\n5 ok iteration=1 applied=1\n");
 }
 
 static void enough(const char *worker)
@@ -228,7 +228,7 @@ static void one_without_rows_holds_up_nobody(void **state)
 	expect("2 ok iteration=1 members=1 samples=10\n1 ok iteration=1 members=1 samples=10\n");
 	push("w1", 1, 2, 1, 0);
 	push("w0", 1, 2, 1, 10);
-	expect("3 ok iteration=2 applied=1\n4 ok iteration=2 applied=1\n");
+	expect("4 ok iteration=2 applied=1\n3 ok iteration=2 applied=1\n");
 	begin_empty("w1", 2);
 	begin("w0", 1, 2, 10);
 	expect("6 ok iteration=2 members=2 samples=10\n5 ok iteration=2 members=2 samples=10\n");

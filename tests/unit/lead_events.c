@@ -420,8 +420,8 @@ static void sizes_go_with_the_answers_when_they_change(void **state)
 	speed_said = 1;
 	push("w0", 1, 3, 2);
 	settled(3, NULL);
-	expect("settle 3 w1/1:20+10 w0/1:30+10\napply 2 w0/1.3@0*1 w1/1.2@0*1\n"
-	       "6 " SIZE("w1", 50) "ok iteration=3 applied=1\n7 " SIZE("w0", 50)
+	expect("settle 3 w0/1:30+10 w1/1:20+10\napply 2 w0/1.3@0*1 w1/1.2@0*1\n" /* by seat: w0 came last */
+	       "7 " SIZE("w0", 50) "ok iteration=3 applied=1\n6 " SIZE("w1", 50)
 	       "ok iteration=3 applied=1\n");
 	push("w0", 1, 3, 2); /* its answer may have been lost */
 	expect("8 " SIZE("w0", 50) "ok iteration=3 applied=1 repeated=1\n");

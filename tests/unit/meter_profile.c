@@ -90,7 +90,8 @@ static void times_that_bend_upwards(void **state)
 
 /* ---- tally ---- */
 
-static const struct tally_batch one = {1, 0.5, 0.25, 3, 10}, two = {2, 1, 0.5, 5, 21};
+static const struct tally_batch one = {.time = 1, .compute = 0.5, .comm = 0.25, .wait = 3, .samples = 10},
+				two = {.time = 2, .compute = 1, .comm = 0.5, .wait = 5, .samples = 21};
 
 static void early_reports_then_every_so_many(void **state)
 {
