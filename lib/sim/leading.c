@@ -298,7 +298,7 @@ static void leading_fetch(struct sim *s)
 	if (n)
 		sim_fetch(n, SIM_LINES_ANSWER);
 	for (int step = 2; step >= 0; step--) {
-		__auto_type a = &s->answer[(i - (size_t)(3 - step) * LEADING_AHEAD) % SIM_ANSWERS];
+		struct sim_answer *a = &s->answer[(i - (size_t)(3 - step) * LEADING_AHEAD) % SIM_ANSWERS];
 		if (!(n = a->node))
 			continue;
 		if (step == 2) {

@@ -332,9 +332,9 @@ struct sim {
 	enum { AT_ONCE_NO, AT_ONCE_MAYBE, AT_ONCE_YES } at_once;
 	/* Whom the lead will answer: only to be fetched. */
 #define SIM_ANSWERS 32 /* a power of two, more than 3 * LEADING_AHEAD */
-	struct {
+	struct sim_answer {
 		const struct sim_node *node;
-		int reports, asks;
+		int reports, asks; /* it will, perhaps */
 	} answer[SIM_ANSWERS];
 	size_t answered;
 	double served_at; /* then the last server is free */

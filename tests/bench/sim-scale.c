@@ -1,8 +1,8 @@
 /*
  * sim-scale: what memory alone costs a batch of trainsim.  Touches the lines of the cache that a batch under BSP
  * touches, of as many objects of the same sizes, in the same order of passes, and fetched ahead alike; and computes
- * nothing.  Workers come in rising order, as when a job begins, and then in random order, as once stragglers have come
- * and gone for minutes; what is walked over in its own order comes in that.
+ * nothing.  Pushes come in rising order of workers, as when a job begins, and then in random order, as once stragglers
+ * have come and gone for minutes; from then on a unit is walked over by worker.
  *
  *   sim-scale WORKERS BATCHES
  *
@@ -18,26 +18,27 @@
 
 #define AHEAD 16
 
-/* One object for each worker, so many bytes apart. */
+/* One object for each worker, so many bytes apart, and in what order they lie: by worker, by arrival of its push, in no
+ * order, or in that of each walk. */
 enum kind { NODE, MEMBER, HAND, PIECE, REPORTS, WINDOW, SEATS, ROW_SEATS, PLACES, SLOTS, PUSH, EVENT, LINE, RANGE, CLAIM, ANSWER, KINDS };
 static const struct {
 	size_t bytes;
-	int in_order;
+	enum { BY_WORKER, BY_ARRIVAL, BY_CHANCE, BY_WALK } lies;
 } kinds[KINDS] = {
-	[NODE] = {768, 0},      /* of trainsim */
-	[MEMBER] = {1408, 0},   /* of the gate */
-	[HAND] = {192, 0},      /* of shardd: a worker */
-	[PIECE] = {192, 1},     /* in its hand: they are taken and given back in the order of pushes */
-	[REPORTS] = {576, 0},   /* of the monitor */
-	[WINDOW] = {2048, 0},   /* the last chunk of it */
-	[SEATS] = {8, 0}, [ROW_SEATS] = {8, 0}, [PLACES] = {8, 0}, /* where the others are */
-	[SLOTS] = {32, 0},      /* of the map of pieces */
-	[PUSH] = {384, 1},
-	[EVENT] = {16, 1},
-	[LINE] = {56, 1},       /* of a settle, as the gate says it */
-	[RANGE] = {64, 1},      /* and as shardd reads it */
-	[CLAIM] = {56, 1},
-	[ANSWER] = {32, 1},
+	[NODE] = {768, BY_WORKER},    /* of trainsim */
+	[MEMBER] = {1408, BY_WORKER}, /* of the gate */
+	[HAND] = {192, BY_WORKER},    /* of shardd: a worker */
+	[PIECE] = {192, BY_WALK},     /* in its hand: they are taken and given back in the order of workers */
+	[REPORTS] = {576, BY_WORKER}, /* of the monitor */
+	[WINDOW] = {2048, BY_WORKER}, /* the last chunk of it */
+	[SEATS] = {8, BY_WORKER}, [ROW_SEATS] = {8, BY_WORKER}, [PLACES] = {8, BY_WORKER}, /* where the others are */
+	[SLOTS] = {32, BY_CHANCE},    /* of the map of pieces */
+	[PUSH] = {384, BY_ARRIVAL},
+	[EVENT] = {16, BY_WALK},
+	[LINE] = {56, BY_WALK},       /* of a settle, as the gate says it */
+	[RANGE] = {64, BY_WALK},      /* and as shardd reads it */
+	[CLAIM] = {56, BY_WALK},
+	[ANSWER] = {32, BY_WALK},
 };
 
 /* In each pass over all workers: the lines of 64 bytes, as bits; and that it is only one worker in so many. */
@@ -57,18 +58,31 @@ static const struct touch {
 	{5, CLAIM, 1, 1}, {5, HAND, 1, 1}, {5, PIECE, 0x3, 1}, {5, SLOTS, 1, 1},
 	/* they are applied, and answered */
 	{6, PUSH, 0x3, 1}, {6, MEMBER, 0x5, 1}, {6, ANSWER, 1, 1},
-	/* the answer comes, and some report */
-	{7, ANSWER, 1, 1}, {7, NODE, 0x43, 1}, {7, EVENT, 1, 1}, {7, PLACES, 1, 2}, {7, NODE, 0x318, 2},
-	{7, REPORTS, 0x1ff, 2}, {7, WINDOW, 0x1, 2},
-	/* the next batch, for which some ask for rows */
-	{8, EVENT, 1, 1}, {8, NODE, 0xf, 1}, {8, ROW_SEATS, 1, 1}, {8, HAND, 1, 1}, {8, PIECE, 0x7, 1}, {8, SLOTS, 1, 1},
+	/* the answer comes, some report, and the next batch begins, for which some ask for rows */
+	{7, ANSWER, 1, 1}, {7, NODE, 0x4f, 1}, {7, EVENT, 1, 1}, {7, PLACES, 1, 2}, {7, NODE, 0x310, 2},
+	{7, REPORTS, 0x1ff, 2}, {7, WINDOW, 0x1, 2}, {7, ROW_SEATS, 1, 1}, {7, HAND, 1, 1}, {7, PIECE, 0x7, 1}, {7, SLOTS, 1, 1},
 };
 static char *memory[KINDS];
-static uint32_t *order;
+static uint32_t *order, *rank; /* the worker whose push is the i-th; the i-th worker's push */
 
+/* What the i-th touches: of those that push, and then of the workers. */
 static char *sim_scale_at(const struct touch *t, size_t i)
 {
-	return memory[t->kind] + kinds[t->kind].bytes * (kinds[t->kind].in_order ? i : order[i]);
+	size_t at = i;
+	switch (kinds[t->kind].lies) {
+	case BY_WORKER:
+		at = t->pass == 0 ? order[i] : i;
+		break;
+	case BY_ARRIVAL:
+		at = t->pass == 0 ? i : rank[i];
+		break;
+	case BY_CHANCE:
+		at = order[i];
+		break;
+	case BY_WALK:
+		break;
+	}
+	return memory[t->kind] + kinds[t->kind].bytes * at;
 }
 
 static void sim_scale_pass(const struct touch *t, size_t touched, size_t workers)
@@ -81,7 +95,7 @@ static void sim_scale_pass(const struct touch *t, size_t touched, size_t workers
 			char *now = sim_scale_at(&t[k], i);
 			for (unsigned lines = t[k].lines; lines > 0; lines &= lines - 1) {
 				size_t at = 64 * (size_t)__builtin_ctz(lines);
-				if (ahead && !kinds[t[k].kind].in_order)
+				if (ahead && kinds[t[k].kind].lies != BY_WALK)
 					fetch_ahead(ahead + at, 1);
 				++*(uint64_t *)(void *)(now + at);
 			}
@@ -102,6 +116,8 @@ static void sim_scale_iteration(size_t workers)
 static double sim_scale_measure(size_t workers, size_t batches)
 {
 	size_t iterations = (batches + workers - 1) / workers;
+	for (size_t i = 0; i < workers; i++)
+		rank[order[i]] = (uint32_t)i;
 	sim_scale_iteration(workers); /* all is in memory, or in caches, as far as it fits */
 	clock_t began = clock();
 	for (size_t i = 0; i < iterations; i++)
@@ -115,8 +131,9 @@ int main(int argc, char **argv)
 	if (workers == 0 || batches == 0)
 		return fputs("sim-scale WORKERS BATCHES\n", stderr) < 0 ? 1 : 64;
 	order = malloc(workers * sizeof *order);
+	rank = malloc(workers * sizeof *rank);
 	for (size_t k = 0; k < KINDS; k++)
-		if (!order || !(memory[k] = pool_array(kinds[k].bytes * workers + 64)))
+		if (!order || !rank || !(memory[k] = pool_array(kinds[k].bytes * workers + 64)))
 			return 71;
 	for (size_t i = 0; i < workers; i++)
 		order[i] = (uint32_t)i;
