@@ -45,8 +45,11 @@ void u64map_put(struct u64map *t, uint64_t key, void *value)
 
 void u64map_fetch(const struct u64map *t, uint64_t key)
 {
-	if (t->room > 0)
-		fetch_ahead(&t->slot[slot_of(t, key)], 1);
+	if (t->room == 0)
+		return;
+	const struct u64map_slot *slot = &t->slot[slot_of(t, key)];
+	fetch_ahead(slot, 1);
+	fetch_ahead(slot + 1, 1); /* whoever is removed, this one is looked at; mostly it is in the same line */
 }
 
 static size_t u64map_find(const struct u64map *t, uint64_t key)
