@@ -368,7 +368,7 @@ void gate_fill_again(struct gate *g, size_t replica);
 /* ---- effects ---- */
 
 enum gate_effect_kind {
-	GATE_ANSWER,  /* token, ok, fields or code and text, actions */
+	GATE_ANSWER,  /* token, ok, fields or code and text, actions; to a push that is settled: iteration */
 	GATE_HOLD,    /* push[pushes], round: parts keep them until APPLY or THROW, or say what they
 			 lack; with replicas (to[tos], round) that is their answer to the sum */
 	GATE_SETTLE,  /* number, iteration, line[lines]; whole: round (0: nothing is held), divisor
@@ -434,7 +434,7 @@ struct gate_effect {
 const struct gate_effect *gate_next(struct gate *g);
 /* If so many behind the one that was taken last a push is answered, as far as is known: the token; or 0. */
 uint64_t gate_ahead(const struct gate *g, size_t count);
-int gate_has_next(const struct gate *g); /* cheaper than gate_next() */
+int gate_rests(const struct gate *g); /* there is no effect, and memory has not run out */
 /* How many effects there are, if all are answers to pushes that are settled; else 0. */
 size_t gate_only_answers(const struct gate *g);
 /* Memory ran out: what the gate says can't be trusted any more. */

@@ -150,10 +150,10 @@ static struct gate_effect *effect_write_done(struct gate *g, const struct queued
 /* It was carried out, or will not be. */
 static void effect_end(struct gate *g, const struct queued *q)
 {
-	if (!q->word)
-		effect_free(g, q->effect);
-	else if (q->actions)
+	if (q->word)
 		free(q->actions);
+	else
+		effect_free(g, q->effect);
 }
 
 const struct gate_effect *gate_next(struct gate *g)
@@ -174,9 +174,9 @@ const struct gate_effect *gate_next(struct gate *g)
 	return q->effect;
 }
 
-int gate_has_next(const struct gate *g)
+int gate_rests(const struct gate *g)
 {
-	return !g->failed && g->queue_next < g->queued;
+	return !g->failed && g->queue_next == g->queued;
 }
 
 size_t gate_only_answers(const struct gate *g)

@@ -508,6 +508,7 @@ void sizes_ask(struct gate *g, uint64_t iteration); /* the members of it are tho
 /* The size of w, if it was not told yet (or `again`), followed by `actions`, which it takes; the
  * caller frees the result. NULL: nothing. */
 char *sizes_tell(struct gate *g, struct worker *w, char *actions, int again);
+/* Its next answer must tell w its size. */
 static inline int sizes_wait(const struct worker *w)
 {
 	return w->size && !w->size_told;
@@ -518,6 +519,7 @@ void sizes_free(struct gate *g);
 void acts_publish(struct gate *g);
 /* Actions for w: those that it has not seen; those in force. The caller frees them; NULL: none. */
 char *acts_unseen(struct gate *g, struct worker *w);
+/* There are actions that w has not seen, maybe not for it. */
 static inline int acts_wait(const struct gate *g, const struct worker *w)
 {
 	return w->acts_seen < g->acts_base + g->acts;

@@ -140,8 +140,9 @@ static int send_group(struct gate *g)
 	return 0;
 }
 
-/* The same for a unit of BSP, but in the order of its members' seats. With a hundred thousand of them memory sets the
- * pace, and what belongs to a member mostly lies by its seat; besides, those who apply the unit want it by worker. */
+/* Sends a unit of BSP in the order of its members' seats, whoever pushed first. With a hundred thousand of them memory
+ * sets the pace, and what belongs to a member mostly lies by its seat; besides, who applies the unit wants it by
+ * worker. */
 static void send_by_seat(struct gate *g)
 {
 	size_t seats = HASH_COUNT(g->workers);
@@ -171,7 +172,7 @@ static void send_held(struct gate *g, int late_alone)
 		send_in_time(g);
 		return;
 	}
-	/* Who was here once keeps a seat: where few of them are members, it is not worth while to look at all. */
+	/* Who was here once keeps a seat: where few of them push now, pushes go as they came, and no seat is looked at. */
 	if (units_bsp(g) && !late_alone && g->held.count >= HASH_COUNT(g->workers) / 2) {
 		send_by_seat(g);
 		return;
@@ -728,10 +729,8 @@ static void finish_all(struct gate *g, struct push *p)
 	struct worker *w = p->worker;
 
 	units_finish(g, p);
-	if (w->fence_tokens || w->throw_upto) {
-		worker_fence(g, w);
-		units_throw(g, w);
-	}
+	worker_fence(g, w);
+	units_throw(g, w);
 }
 
 /* The commit is known: apply, then tell. */

@@ -328,7 +328,7 @@ static int leading_carry_one(struct sim *s)
 void leading_obey(struct sim *s)
 {
 	const struct gate_effect *e;
-	if (s->is_obeying || (!gate_has_next(s->gate) && !gate_failed(s->gate) && s->round == 0 && !s->announce.is_timed))
+	if (s->is_obeying || (gate_rests(s->gate) && s->round == 0 && !s->announce.is_timed))
 		return;
 	s->is_obeying = 1;
 	do { /* who may send, or is waited for no longer, may change with each of them, and then what is due */

@@ -152,8 +152,8 @@ static int sim_is_of_node(const struct event *e)
 	return e->kind >= EVENT_START && e->kind <= EVENT_ASK;
 }
 
-/* The step-th of three, the last one just before it happens. */
-static void sim_fetch_behind(const struct sim *s, const struct event *e, int step)
+/* What belongs to the node of this event elsewhere, in three steps; the third one is just before it happens. */
+static void sim_fetch_of_node(const struct sim *s, const struct event *e, int step)
 {
 	if (e->kind != EVENT_PUSHED && e->kind != EVENT_NEXT)
 		return;
@@ -175,9 +175,9 @@ static void sim_fetch_ahead(const struct sim *s)
 		sim_fetch(&s->node[far->node], SIM_LINES_PUSH);
 	else if (sim_is_of_node(far))
 		sim_fetch(&s->node[far->node], SIM_LINES_NEXT);
-	sim_fetch_behind(s, &e[3 * SIM_AHEAD], 1);
-	sim_fetch_behind(s, &e[2 * SIM_AHEAD], 2);
-	sim_fetch_behind(s, &e[SIM_AHEAD], 3);
+	sim_fetch_of_node(s, &e[3 * SIM_AHEAD], 1);
+	sim_fetch_of_node(s, &e[2 * SIM_AHEAD], 2);
+	sim_fetch_of_node(s, &e[SIM_AHEAD], 3);
 }
 
 static void sim_handle(struct sim *s, const struct event *e)

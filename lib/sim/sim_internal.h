@@ -199,7 +199,7 @@ enum sim_state {
  * it is touched, and is fetched ahead by these lines (sim_fetch()). */
 enum {
 	SIM_LINES_ANSWER = 1 | 2 | 4 | 8 | 64,
-	SIM_LINES_REPORT = 8 | 16,
+	SIM_LINES_REPORT = 16, /* beside those of the answer */
 	SIM_LINES_PUSH = 1 | 2 | 4 | 8 | 32,
 	SIM_LINES_NEXT = 1 | 2 | 4 | 8
 };
@@ -328,13 +328,13 @@ struct sim {
 	size_t ranges, range_room;
 	struct queue_settlement settlement;
 	int is_obeying;
-	/* Whether whoever is answered goes on at once: see worker_goes_on_at_once(). */
+	/* Whether whoever is answered begins its next batch at once: see worker_may_begin_at_once(). */
 	enum { AT_ONCE_NO, AT_ONCE_MAYBE, AT_ONCE_YES } at_once;
 	/* Whom the lead will answer: only to be fetched. */
 #define SIM_ANSWERS 32 /* a power of two, more than 3 * LEADING_AHEAD */
 	struct sim_answer {
 		const struct sim_node *node;
-		int reports, asks; /* it will, perhaps */
+		int reports, asks; /* probably, once it is answered */
 	} answer[SIM_ANSWERS];
 	size_t answered;
 	double served_at; /* then the last server is free */

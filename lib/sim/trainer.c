@@ -25,7 +25,7 @@ static uint64_t worker_batch(const struct sim_node *n)
 static enum queue_result worker_asks(struct sim *s, struct sim_node *n, const char *kind,
 			     struct queue_change *c)
 {
-	struct error err; /* said only where it fails; to clear it would take longer than all else here */
+	struct error err; /* filled by what fails; its 1 KB is not cleared each time */
 	c->worker = n->id;
 	c->seat = n->row_seat;
 	c->generation = n->generation;
@@ -486,24 +486,28 @@ uint64_t worker_number(const char *digits)
 	return number;
 }
 
-/* At a barrier all are answered, and all go on when their answers are there. If nothing else happens until then, each
- * goes on as soon as it is answered, while what belongs to it is at hand; that changes nothing but the order in which
- * this is computed. Nobody does so behind one who can't. */
-static int worker_goes_on_at_once(struct sim *s, const struct sim_node *n, double there)
+/* Nothing happens until then but that workers have their answers: no event, no other effect of the lead, and nobody
+ * waits for rows that somebody could give back. */
+static int worker_all_is_quiet(const struct sim *s, double until)
 {
-	if (s->at_once == AT_ONCE_MAYBE) {
-		size_t answers = gate_only_answers(s->gate);
-		s->at_once = answers > 0 && !s->first_waiter && !s->job.overlaps && !s->announce.is_timed &&
-					     !queue_is_over(s->queue) && there <= s->options.until &&
-					     events_next_at(&s->events, 4 * answers) > there
-				     ? AT_ONCE_YES : AT_ONCE_NO;
-	}
+	size_t answers = gate_only_answers(s->gate);
+	return answers > 0 && !s->first_waiter && !s->job.overlaps && !s->announce.is_timed && !queue_is_over(s->queue) &&
+	       until <= s->options.until && events_next_at(&s->events, 4 * answers) > until;
+}
+
+/* At a barrier all are answered, and all begin their next batches when their answers are there. If all is quiet until
+ * then, each begins as soon as it is answered, while what belongs to it is at hand; that changes nothing but the order
+ * in which this is computed. Nobody does so behind one who can't: it stands still, or may have no rows. */
+static int worker_may_begin_at_once(struct sim *s, const struct sim_node *n, double there)
+{
+	if (s->at_once == AT_ONCE_MAYBE)
+		s->at_once = worker_all_is_quiet(s, there) ? AT_ONCE_YES : AT_ONCE_NO;
 	if (n->is_stopped || n->late > 0 || (n->rows_held == 0 && !(n->has_asked && n->coming.length > 0)))
 		s->at_once = AT_ONCE_NO;
 	return s->at_once == AT_ONCE_YES;
 }
 
-static void worker_goes_on_from(struct sim *s, struct sim_node *n, double there)
+static void worker_begins_at_once(struct sim *s, struct sim_node *n, double there)
 {
 	double now = s->now;
 	s->now = s->moved_at = there;
@@ -546,7 +550,7 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 		if (tally_add(&n->tally, &s->reports, &n->batch, there))
 			control_report(s, n);
 	}
-	if (e->iteration > 0)
+	if (e->iteration > 0) /* most: to a push that is settled */
 		n->iteration = e->iteration;
 	else if (strncmp(e->fields, "iteration=", 10) == 0)
 		n->iteration = worker_number(e->fields + 10);
@@ -557,8 +561,8 @@ void worker_answered(struct sim *s, struct sim_node *n, const struct gate_effect
 		worker_obeys(s, n, e->actions);
 	n->mark = there;
 	n->state = SIM_IDLE;
-	if (s->at_once != AT_ONCE_NO && worker_goes_on_at_once(s, n, there))
-		worker_goes_on_from(s, n, there);
+	if (s->at_once != AT_ONCE_NO && worker_may_begin_at_once(s, n, there))
+		worker_begins_at_once(s, n, there);
 	else
 		sim_plan(s, there, EVENT_NEXT, n);
 }

@@ -197,6 +197,36 @@ static void pair(struct gate_options options)
 	pass();
 }
 
+/* They join, and all but the last two leave again; these push, the last one first. */
+static void two_push_of(int workers)
+{
+	char id[8];
+
+	start((struct gate_options){.iteration = 0, .expect = (uint64_t)workers});
+	for (int i = 0; i < workers; i++) {
+		snprintf(id, sizeof id, "w%d", i);
+		join(id, 1);
+	}
+	for (int i = 0; i < workers - 2; i++) {
+		snprintf(id, sizeof id, "w%d", i);
+		leave(id, 1);
+	}
+	pass();
+	for (int i = workers - 1; i >= workers - 2; i--) {
+		snprintf(id, sizeof id, "w%d", i);
+		push(id, 1, 1, 0);
+	}
+}
+
+static void units_go_by_seat_or_where_few_are_left_as_they_came(void **state)
+{
+	(void)state;
+	two_push_of(5);
+	expect("settle 1 w3/1:10+10 w4/1:10+10\n");
+	two_push_of(6);
+	expect("settle 1 w5/1:10+10 w4/1:10+10\n");
+}
+
 static void unit_closes_with_all_and_applies_in_worker_order(void **state)
 {
 	(void)state;
@@ -1687,6 +1717,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(first_member_enters_at_once_others_at_the_close),
+		TEST(units_go_by_seat_or_where_few_are_left_as_they_came),
 		TEST(unit_closes_with_all_and_applies_in_worker_order),
 		TEST(who_has_nothing_to_train_counts_in_the_mean),
 		TEST(who_is_idle_and_goes_does_not_count),
