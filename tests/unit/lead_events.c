@@ -218,11 +218,16 @@ static void two_push_of(int workers)
 	}
 }
 
-static void units_go_by_seat_or_where_few_are_left_as_they_came(void **state)
+static void units_go_by_seat(void **state)
 {
 	(void)state;
 	two_push_of(5);
 	expect("settle 1 w3/1:10+10 w4/1:10+10\n");
+}
+
+static void units_go_as_they_came_where_few_are_left(void **state)
+{
+	(void)state;
 	two_push_of(6);
 	expect("settle 1 w5/1:10+10 w4/1:10+10\n");
 }
@@ -1717,7 +1722,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(first_member_enters_at_once_others_at_the_close),
-		TEST(units_go_by_seat_or_where_few_are_left_as_they_came),
+		TEST(units_go_by_seat),
+		TEST(units_go_as_they_came_where_few_are_left),
 		TEST(unit_closes_with_all_and_applies_in_worker_order),
 		TEST(who_has_nothing_to_train_counts_in_the_mean),
 		TEST(who_is_idle_and_goes_does_not_count),
