@@ -880,6 +880,31 @@ finished_exactly() { # TIMES
 	[ "$(grep -c '^batch 7$' run/state/logs/w2.log)" -ge $(((2400 - small) / 21 - 3)) ]
 }
 
+@test "agent: stopped right behind its first batches: nothing of them is trained again" {
+	needs_python
+	cat >quick.py <<-'END'
+		import paceline
+		batches = paceline.batches(state={"none": {}}, collective=True)
+		for batch in batches:
+		    batch.rows
+		    print("batch", batch.iteration, flush=True)
+		    batch.done(1.0)
+	END
+	printf '%s\n' JOB=quick SAMPLES=600000 WORKERS=2 BATCH=30 CHECKPOINT=end \
+		"TRAINER='exec python3 $T/quick.py'" >job.env
+	export PYTHONPATH=$PACELINE_ROOT/scripts/python
+	# The supervisor asks every 0.1 s who trains; it may not have heard of it.
+	for round in 1 2 3 4; do
+		rm -rf run
+		begin first
+		until grep -q '^batch 2$' run/state/logs/w1.log 2>/dev/null; do :; done
+		trainctl stop --run-dir "$T/run" >/dev/null
+		ended "$SUPERVISOR"
+		[ "$(last first.out state)" = stopped ]
+		[ "$(ckpt show "$(last first.out checkpoint)" | field iteration)" -ge 2 ]
+	done
+}
+
 @test "agent: adjust-bs and adjust-lr come with the next batch" {
 	needs_python
 	paced_job

@@ -358,6 +358,8 @@ static void step_running(struct supervisor *s)
 /* Whether any of those that run now has trained, as far as is known. */
 static int any_trained(const struct supervisor *s)
 {
+	if (s->progress.members_trained)
+		return 1;
 	EACH_OF (n, s, sup_trainers(s))
 		if (n->watch.worked || n->watch.seen.partly)
 			return 1;
@@ -428,9 +430,11 @@ static void step_winding(struct supervisor *s)
 			sup_enter(s, PHASE_STOPPING); /* what some did alone is done again */
 		else if (phase_is_enough(s) && !s->phases.told_to_leave)
 			phase_tell(s, "enough");
-		else if (any_starting(s) && !any_trained(s) && !phase_is_enough(s))
-			sup_enter(s, PHASE_STOPPING); /* nothing is newer than the last checkpoint */
-		else if (!sup_turn_is(s, TURN_CUT))
+		else if (any_starting(s) && !any_trained(s) && !phase_is_enough(s)) {
+			/* Some may have done batches that we have not heard of. */
+			if (sup_members_heard(s))
+				sup_enter(s, PHASE_STOPPING); /* nothing is newer than the last checkpoint */
+		} else if (!sup_turn_is(s, TURN_CUT))
 			sup_enter(s, PHASE_LAST_CUT);
 		return;
 	}

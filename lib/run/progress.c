@@ -130,7 +130,7 @@ void sup_wait_done(struct supervisor *s)
 
 void sup_progress_phase(struct supervisor *s)
 {
-	s->progress.all_done = s->progress.last.known = 0;
+	s->progress.all_done = s->progress.last.known = s->progress.members_trained = 0;
 	sup_network_log(s);
 	if (sup_series_due(s))
 		sup_ask_snapshot(s);
@@ -506,12 +506,24 @@ static void progress_on_member(const struct record *r, void *owner)
 {
 	const char *state = record_get(r, "state");
 	struct sup_node *n = sup_find_of(owner, sup_trainers(owner), record_get(r, "worker"));
+	uint64_t samples = 0;
+	record_u64_opt(r, "samples", 0, UINT64_MAX, &samples, NULL);
+	if (n && samples > 0)
+		n->sup->progress.members_trained = 1;
 	if (n && state && strcmp(state, "active") == 0)
 		n->member_at = n->sup->progress.members_at;
 	/* A trainer that has done all there was is ready, too: it still has to save. */
 	if (n && n->stage == STAGE_STARTING && state &&
 	    (strcmp(state, "active") == 0 || (sup_goes_back(n) && strcmp(state, "ended") == 0)))
 		sup_node_answers(n, 0);
+}
+
+static void progress_on_members(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	if (sup_answer_ok(r))
+		s->progress.members_heard = s->progress.members_at;
+	sup_kick(s);
 }
 
 /* The answer has a record for each member: so the pause grows with their number. */
@@ -532,11 +544,21 @@ void sup_ask_members(struct supervisor *s)
 	if (!sup_lead(s))
 		return; /* the watchdog sees them */
 	sup_kick_after(s, pause);
-	if (now - s->progress.members_at < 0.9 * pause)
+	if (now - s->progress.members_at < 0.9 * pause || s->progress.members_question.open)
 		return;
 	s->progress.members_at = now;
+	s->progress.members_trained = 0;
 	sup_ask(&s->progress.members_question, &sup_lead(s)->link, RECORD_BARE("members"),
-		progress_on_member, NULL, s);
+		progress_on_member, progress_on_members, s);
+}
+
+int sup_members_heard(struct supervisor *s)
+{
+	if (!sup_lead(s) || !sup_link_up(&sup_lead(s)->link) ||
+	    s->progress.members_heard >= s->phases.entered)
+		return 1;
+	sup_ask_members(s);
+	return 0;
 }
 
 /* ---- beginning, tick, end ---- */

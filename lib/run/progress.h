@@ -65,7 +65,9 @@ struct sup_progress {
 	struct sup_rate rate;
 	struct question stat_question, done_question, held_question;
 	struct question rows_question, members_question;
-	double members_at; /* clock_mono(): asked last */
+	double members_at;    /* clock_mono(): asked last */
+	double members_heard; /* when the last question was asked whose answer is here */
+	int members_trained;  /* what is known of that answer: one of them has done a batch */
 	int all_done; /* shardd has said in this phase that nothing is left */
 	struct {
 		int known;
@@ -98,6 +100,8 @@ void sup_wait_done(struct supervisor *s);
 int sup_nothing_left(const struct supervisor *s);
 /* Asks the lead for its members: workers that are members are ready. */
 void sup_ask_members(struct supervisor *s);
+/* Whether it has answered since this phase began. Asks it, if it can be asked; if not, there is nothing to hear. */
+int sup_members_heard(struct supervisor *s);
 /* Whether the lead has just answered that this worker is one. */
 int sup_is_member(const struct sup_node *n);
 void sup_ask_snapshot(struct supervisor *s);
