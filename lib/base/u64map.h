@@ -1,8 +1,9 @@
 /*
  * u64map: numbers to pointers, with room reserved ahead.
  *
- * Open addressing with linear probing.  It exists, although uthash does, for one property: after
- * u64map_reserve() a put can't fail, so a change that has begun always ends.  It is also 16 bytes
+ * Open addressing, by lines of the cache: a key is in the line where it belongs, or, if that was full, in
+ * one behind it, and each line knows how many are so.  It exists, although uthash does, for one property:
+ * after u64map_reserve() a put can't fail, so a change that has begun always ends.  It is also 17 bytes
  * an entry where uthash takes 56.  Objects with a name are in uthash's tables; a million names that
  * are only asked whether they are new are in solve/idset.h.
  */
@@ -19,6 +20,7 @@ struct u64map_slot {
 
 struct u64map {
 	struct u64map_slot *slot;
+	uint32_t *away; /* of each line: how many belong there and are behind it */
 	size_t count;
 	size_t room; /* a power of two, or 0 */
 };
