@@ -45,8 +45,10 @@ static const struct sup_node *standstill_last(const struct supervisor *s)
 }
 
 /* A host that does not answer, or the fabric, or a daemon. */
-static int standstill_is_outside(const struct supervisor *s, char *out, size_t max)
+static int standstill_is_outside(struct supervisor *s)
 {
+	char *out = s->standstill.why;
+	size_t max = sizeof s->standstill.why;
 	char time[HUMAN_MAX], who[SUP_WHO_MAX];
 	const struct sup_node *fabric = sup_fabric(s), *silent = NULL;
 	EACH_HOST (h, s, s->hosts.first)
@@ -66,9 +68,10 @@ static int standstill_is_outside(const struct supervisor *s, char *out, size_t m
 			silent = n;
 	if (!silent)
 		return 0;
+	s->standstill.is_stopped = silent->watch.motion.stopped > 0;
 	int is_heard = sup_host_of(silent)->heard > clock_mono() - silent->watch.pulse.silent;
 	snprintf(out, max, "%s%s has not answered for %s%s", sup_who(silent, who),
-		 silent->watch.motion.stopped > 0 ? ", which is stopped,"
+		 s->standstill.is_stopped ? ", which is stopped,"
 		 : silent->at != 0 && !is_heard ? ", or the way to it (the link, fabricd there),"
 						 : "",
 		 human_wait(silent->watch.pulse.silent, time),
@@ -129,6 +132,21 @@ static void standstill_over(struct supervisor *s)
 	sup_log(s, RECORD("stood", F("iteration", w->iteration), F_SECONDS("seconds", seconds),
 			  F("why", (const char *)w->told)));
 	w->told[0] = '\0';
+	w->told_stopped = 0;
+}
+
+static void standstill_tell(struct supervisor *s)
+{
+	struct sup_standstill *w = &s->standstill;
+	int is_new = !w->told[0];
+	if (is_new)
+		sup_note(s, "waits", "iteration %llu stands still: %s",
+			 (unsigned long long)w->iteration, w->why);
+	/* More may be known by now. */
+	if (!is_new && ((w->told_stopped && !w->is_stopped) || (s->hosts.count > 1 && !sup_fabric_is_there(s))))
+		return;
+	memcpy(w->told, w->why, sizeof w->told);
+	w->told_stopped = w->is_stopped;
 }
 
 void sup_standstill_tick(struct supervisor *s)
@@ -144,6 +162,8 @@ void sup_standstill_tick(struct supervisor *s)
 			iteration = n->watch.seen.iteration;
 	}
 	if (s->phases.now != PHASE_RUNNING || !sup_first(s, &role_replica)) {
+		if (s->phases.now == PHASE_LAST_CUT) /* before we have heard of the next one, all was trained */
+			standstill_over(s);
 		*w = (struct sup_standstill){0};
 		return;
 	}
@@ -153,16 +173,12 @@ void sup_standstill_tick(struct supervisor *s)
 		w->since = clock_mono();
 	}
 	w->why[0] = '\0';
+	w->is_stopped = 0;
 	if (w->since > 0 && clock_mono() - w->since >= SHOWN_SECONDS &&
-	    !standstill_is_outside(s, w->why, sizeof w->why) && waiting == members && members > 0)
+	    !standstill_is_outside(s) && waiting == members && members > 0)
 		standstill_sum(s, w->why, sizeof w->why);
-	if (!w->why[0] || clock_mono() - w->since < LOG_SECONDS)
-		return;
-	if (!w->told[0])
-		sup_note(s, "waits", "iteration %llu stands still: %s",
-			 (unsigned long long)w->iteration, w->why);
-	if (!w->told[0] || s->hosts.count < 2 || sup_fabric_is_there(s))
-		memcpy(w->told, w->why, sizeof w->told); /* more may be known by now */
+	if (w->why[0] && clock_mono() - w->since >= LOG_SECONDS)
+		standstill_tell(s);
 }
 
 void sup_standstill_of(const struct sup_node *n, char *out, size_t max)

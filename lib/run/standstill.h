@@ -18,7 +18,11 @@ struct sup_standstill {
 	uint64_t iteration; /* the one that is not committed */
 	double since;       /* clock_mono(): it is this one since; 0: the job does not train */
 	char why[RUN_WAITS_MAX]; /* which is no member's fault; "": it may be */
-	char told[RUN_WAITS_MAX]; /* the same, after the log was told; "": it was not, or it goes on */
+	int is_stopped; /* why: a daemon is stopped */
+	/* The same, after the log was told; "": it was not, or it goes on. That a daemon was stopped stays told, also
+	 * while that one, which goes on, has not answered yet. */
+	char told[RUN_WAITS_MAX];
+	int told_stopped;
 };
 
 void sup_standstill_tick(struct supervisor *s);
