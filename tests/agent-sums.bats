@@ -367,7 +367,8 @@ two_ranks() {
 	queue
 	replica
 	lead
-	rank w0 0.05
+	echo 0.02 >pace.w0 # it trains until all of this was said
+	rank w0
 	wait_for 'came 3'
 	says() { run -"$1" timeout 20 agent --id h --shards shardd.sock --lead lead.sock --replica r0.sock --batch 20 -- python3 says.py "$2"; }
 	says 65 'begin(); say(b"next\n")'
@@ -380,5 +381,6 @@ two_ranks() {
 	[[ $output == *"floats=1099511627776, but another rank has said floats=2000"* ]]
 	says 1 'file = begin(); os.ftruncate(file.fileno(), 0)'
 	[[ $output == *"PermissionError"* ]]
+	rm pace.w0
 	ends_exact 1 w0
 }
