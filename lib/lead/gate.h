@@ -437,6 +437,8 @@ uint64_t gate_ahead(const struct gate *g, size_t count);
 int gate_rests(const struct gate *g); /* there is no effect, and memory has not run out */
 /* How many effects there are, if all are answers to pushes that are settled; else 0. */
 size_t gate_only_answers(const struct gate *g);
+/* Before so many pushes are here, nothing comes of them: a unit of BSP waits for all of them. 0: any may matter. */
+size_t gate_awaits(const struct gate *g);
 /* Memory ran out: what the gate says can't be trusted any more. */
 int gate_failed(const struct gate *g);
 

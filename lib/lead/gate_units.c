@@ -542,6 +542,11 @@ static int units_only_wait(const struct gate *g)
 	       g->joining == 0 && g->active > 0;
 }
 
+size_t gate_awaits(const struct gate *g)
+{
+	return !g->quit && units_only_wait(g) ? units_needed(g) - g->held.count : 0;
+}
+
 void units_step(struct gate *g)
 {
 	if (g->quit || units_only_wait(g))

@@ -215,6 +215,7 @@ void leading_settled(struct sim *s)
 		overlap_settled(s);
 	worker_serve(s);
 	free(fenced);
+	wave_go(s);
 }
 
 /* ---- what the lead wants ---- */

@@ -34,6 +34,7 @@ void sim_free(struct sim *s)
 	resources_free(s);
 	announce_free(s);
 	back_free(s);
+	wave_free(s);
 	free(s->range);
 	free(s->member);
 	free(s);
@@ -164,10 +165,8 @@ static void sim_fetch_of_node(const struct sim *s, const struct event *e, int st
 		gate_fetch(s->gate, n->seat, step == 3);
 }
 
-static void sim_fetch_ahead(const struct sim *s)
+void sim_fetch_ahead(const struct sim *s, const struct event *e, size_t count)
 {
-	size_t count;
-	const struct event *e = events_to_come(&s->events, &count);
 	if (count <= 4 * SIM_AHEAD)
 		return;
 	const struct event *far = &e[4 * SIM_AHEAD];
@@ -312,7 +311,9 @@ int sim_run(struct sim *s, struct sim_result *result, struct error *err)
 			s->moved_at = e.at;
 		}
 		s->now = e.at;
-		sim_fetch_ahead(s);
+		size_t count;
+		const struct event *next = events_to_come(&s->events, &count);
+		sim_fetch_ahead(s, next, count);
 		sim_handle(s, &e);
 	}
 	if (got < 0)

@@ -1,5 +1,5 @@
 /* The inside of a simulation: cluster.c (what the input says), trainer.c (workers), network.c (links), leading.c
- * (the lead's effects, shardd, servers), announce.c (pushes that take turns), overlap.c (batches beside sums), back.c (to a
+ * (the lead's effects, shardd, servers), wave.c (a barrier's pushes), announce.c (pushes that take turns), overlap.c (batches beside sums), back.c (to a
  * checkpoint), control.c (monitor, decisions, restarts), hung.c (who hangs), scale.c, resources.c (the brain), sim.c (the
  * loop). */
 #ifndef PACELINE_SIM_SIM_INTERNAL_H
@@ -278,6 +278,13 @@ _Static_assert(offsetof(struct sim_node, few) == 128 && offsetof(struct sim_node
 	       offsetof(struct sim_node, pulse) == 320 && offsetof(struct sim_node, tally) == 384,
 	       "the lines that are fetched");
 
+/* The pushes of those that began at once, at one barrier: see wave.c. */
+struct sim_wave {
+	struct event *event;
+	size_t count, room;
+	size_t last; /* the one that is there last */
+};
+
 struct sim {
 	struct sim_options options;
 	struct sim_job job;
@@ -330,6 +337,7 @@ struct sim {
 	int is_obeying;
 	/* Whether whoever is answered begins its next batch at once: see worker_may_begin_at_once(). */
 	enum { AT_ONCE_NO, AT_ONCE_MAYBE, AT_ONCE_YES } at_once;
+	struct sim_wave wave;
 	/* Whom the lead will answer: only to be fetched. */
 #define SIM_ANSWERS 32 /* a power of two, more than 3 * LEADING_AHEAD */
 	struct sim_answer {
@@ -357,6 +365,7 @@ int cluster_ready(struct sim *s, struct error *err); /* all is known */
 void cluster_free(struct sim *s);
 extern const struct drag cluster_no_drag;
 const struct drag *cluster_look_at_drags(struct sim *s, struct sim_node *n);
+int cluster_stays(const struct sim *s, double until); /* patterns don't change from now to then */
 /* What drags the node now; valid until the next call. Mostly that was looked at in this turn, and it is nothing. */
 static inline const struct drag *cluster_drag(struct sim *s, struct sim_node *n)
 {
@@ -446,6 +455,11 @@ void leading_summed(struct sim *s, uint32_t round);
 int leading_has_replicas(const struct sim *s);
 void leading_busy(struct sim *s, struct sim_node *n, double seconds); /* a server, from now on */
 
+/* wave.c */
+void wave_plan(struct sim *s, double at, const struct sim_node *n); /* its push is at the lead */
+void wave_go(struct sim *s); /* all have begun who begin at once */
+void wave_free(struct sim *s);
+
 /* hung.c */
 void hung_plan(struct sim *s, struct sim_node *n); /* it may hang: it is judged when it would */
 static inline void hung_rests(struct sim *s, struct sim_node *n) /* it owes nothing now */
@@ -530,6 +544,7 @@ static inline int sim_asks_soon(const struct sim *s, const struct sim_node *n)
 /* sim.c */
 void sim_fail(struct sim *s, const struct error *err);
 void sim_fail_memory(struct sim *s);
+void sim_fetch_ahead(const struct sim *s, const struct event *e, size_t count); /* of events to come */
 void sim_plan_as(struct sim *s, double at, enum event_kind kind, uint32_t number, uint32_t life);
 void sim_plan(struct sim *s, double at, enum event_kind kind, const struct sim_node *n);
 void sim_log(struct sim *s, struct record_out *o); /* with at= */

@@ -370,7 +370,7 @@ static void worker_sends(struct sim *s, struct sim_node *n, double from, double 
 	n->pushed_at = end + s->cost.push;
 	n->batch.comm += n->pushed_at - from;
 	n->batch.time = n->pushed_at - n->mark - n->batch.wait;
-	sim_plan(s, n->pushed_at + s->cost.message, EVENT_PUSHED, n);
+	wave_plan(s, n->pushed_at + s->cost.message, n);
 	hung_plan_if_long(s, n, n->pushed_at);
 }
 
