@@ -568,8 +568,8 @@ whole() {
 	kill_ranks
 	wait $job
 	whole
-	grep -q 'the checkpoint is on the disk, but not in memory: ' run/state/logs/w0.log
-	not grep -q 'from memory' run/state/logs/w0.log
+	grep -q 'the checkpoint is on the disk, but not in memory: ' run/state/logs/w?.log
+	not grep -q 'from memory' run/state/logs/w?.log
 }
 
 @test "agent: a rank dies after it was enough: all go back and train on, until it is enough again" {

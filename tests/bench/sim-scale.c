@@ -1,12 +1,11 @@
 /*
  * sim-scale: what memory alone costs a batch of trainsim.  Touches the lines of the cache that a batch under BSP
  * touches, of as many objects of the same sizes, in the same order of passes, and fetched ahead alike; and computes
- * nothing.  Pushes come in rising order of workers, as when a job begins, and then in random order, as once stragglers
- * have come and gone for minutes; from then on a unit is walked over by worker.
+ * nothing.  All passes go over workers as they lie in memory, pushes, too, as where nothing else happens at a barrier.
  *
  *   sim-scale WORKERS BATCHES
  *
- * Prints microseconds of CPU for each batch, in rising and in random order.
+ * Prints microseconds of CPU for each batch.
  */
 #include "base/fetch.h"
 #include "base/pool.h"
@@ -18,12 +17,12 @@
 
 #define AHEAD 16
 
-/* One object for each worker, so many bytes apart, and in what order they lie: by worker, by arrival of its push, in no
- * order, or in that of each walk. */
+/* One object for each worker, so many bytes apart, and in what order they lie: by worker, in no order, or in that of
+ * each walk. */
 enum kind { NODE, MEMBER, HAND, PIECE, REPORTS, WINDOW, SEATS, ROW_SEATS, PLACES, SLOTS, PUSH, EVENT, LINE, RANGE, CLAIM, ANSWER, KINDS };
 static const struct {
 	size_t bytes;
-	enum { BY_WORKER, BY_ARRIVAL, BY_CHANCE, BY_WALK } lies;
+	enum { BY_WORKER, BY_CHANCE, BY_WALK } lies;
 } kinds[KINDS] = {
 	[NODE] = {768, BY_WORKER},    /* of trainsim */
 	[MEMBER] = {1408, BY_WORKER}, /* of the gate */
@@ -33,7 +32,7 @@ static const struct {
 	[WINDOW] = {2048, BY_WORKER}, /* the last chunk of it */
 	[SEATS] = {8, BY_WORKER}, [ROW_SEATS] = {8, BY_WORKER}, [PLACES] = {8, BY_WORKER}, /* where the others are */
 	[SLOTS] = {32, BY_CHANCE},    /* of the map of pieces */
-	[PUSH] = {384, BY_ARRIVAL},
+	[PUSH] = {384, BY_WALK},      /* likewise */
 	[EVENT] = {16, BY_WALK},
 	[LINE] = {56, BY_WALK},       /* of a settle, as the gate says it */
 	[RANGE] = {64, BY_WALK},      /* and as shardd reads it */
@@ -63,26 +62,12 @@ static const struct touch {
 	{7, REPORTS, 0x1ff, 2}, {7, WINDOW, 0x1, 2}, {7, ROW_SEATS, 1, 1}, {7, HAND, 1, 1}, {7, PIECE, 0x7, 1}, {7, SLOTS, 1, 1},
 };
 static char *memory[KINDS];
-static uint32_t *order, *rank; /* the worker whose push is the i-th; the i-th worker's push */
+static uint32_t *order; /* a random one */
 
-/* What the i-th touches: of those that push, and then of the workers. */
+/* What the i-th touches. */
 static char *sim_scale_at(const struct touch *t, size_t i)
 {
-	size_t at = i;
-	switch (kinds[t->kind].lies) {
-	case BY_WORKER:
-		at = t->pass == 0 ? order[i] : i;
-		break;
-	case BY_ARRIVAL:
-		at = t->pass == 0 ? i : rank[i];
-		break;
-	case BY_CHANCE:
-		at = order[i];
-		break;
-	case BY_WALK:
-		break;
-	}
-	return memory[t->kind] + kinds[t->kind].bytes * at;
+	return memory[t->kind] + kinds[t->kind].bytes * (kinds[t->kind].lies == BY_CHANCE ? order[i] : i);
 }
 
 static void sim_scale_pass(const struct touch *t, size_t touched, size_t workers)
@@ -116,8 +101,6 @@ static void sim_scale_iteration(size_t workers)
 static double sim_scale_measure(size_t workers, size_t batches)
 {
 	size_t iterations = (batches + workers - 1) / workers;
-	for (size_t i = 0; i < workers; i++)
-		rank[order[i]] = (uint32_t)i;
 	sim_scale_iteration(workers); /* all is in memory, or in caches, as far as it fits */
 	clock_t began = clock();
 	for (size_t i = 0; i < iterations; i++)
@@ -131,14 +114,10 @@ int main(int argc, char **argv)
 	if (workers == 0 || batches == 0)
 		return fputs("sim-scale WORKERS BATCHES\n", stderr) < 0 ? 1 : 64;
 	order = malloc(workers * sizeof *order);
-	rank = malloc(workers * sizeof *rank);
 	for (size_t k = 0; k < KINDS; k++)
-		if (!order || !rank || !(memory[k] = pool_array(kinds[k].bytes * workers + 64)))
+		if (!order || !(memory[k] = pool_array(kinds[k].bytes * workers + 64)))
 			return 71;
-	for (size_t i = 0; i < workers; i++)
-		order[i] = (uint32_t)i;
-	double rising = sim_scale_measure(workers, batches);
 	random_permute(order, workers, 1);
-	printf("%.3f %.3f\n", rising, sim_scale_measure(workers, batches));
+	printf("%.3f\n", sim_scale_measure(workers, batches));
 	return 0;
 }
