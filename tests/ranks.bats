@@ -263,7 +263,7 @@ solved() {
 @test "ranks: SIGTERM to all processes of the job at once: it ends without waiting, and goes on from the last checkpoint" {
 	ranks_job EPOCHS=4 CHECKPOINT=0.5
 	local all=() pid rank
-	for rank in w0 w1 w2; do echo 0.02 >counts/pace.$rank; done
+	for rank in w0 w1 w2; do echo 0.06 >counts/pace.$rank; done
 	begin first
 	wait_for 'came_to 240 && [ -e run/state/checkpoints/000002/MANIFEST ]'
 	for pid in $(status | sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p'); do
