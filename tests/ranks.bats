@@ -263,9 +263,9 @@ solved() {
 @test "ranks: SIGTERM to all processes of the job at once: it ends without waiting, and goes on from the last checkpoint" {
 	ranks_job EPOCHS=4 CHECKPOINT=0.5
 	local all=() pid rank
-	for rank in w0 w1 w2; do echo 0.06 >counts/pace.$rank; done
+	for rank in w0 w1 w2; do echo 0.03 >counts/pace.$rank; done
 	begin first
-	wait_for 'came_to 240 && [ -e run/state/checkpoints/000002/MANIFEST ]'
+	wait_for 'came_to 240 && grep -q "^checkpoint .* iteration=[1-9]" run/state/job.log'
 	for pid in $(status | sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p'); do
 		all+=($pid $(children_of $pid))
 	done
