@@ -236,8 +236,10 @@ static void unit_closes_with_all_and_applies_in_worker_order(void **state)
 {
 	(void)state;
 	pair((struct gate_options){0});
+	assert_int_equal(gate_awaits(gate), 2);
 	push("w10", 1, 1, 1);
 	expect("");
+	assert_int_equal(gate_awaits(gate), 1);
 	push("w2", 1, 2, 1);
 	expect("settle 2 w10/1:10+10 w2/1:20+10\n");
 	settled(1, NULL); /* of another number */
@@ -378,6 +380,7 @@ static void backup_worker_is_dropped_when_late(void **state)
 {
 	(void)state;
 	pair((struct gate_options){.backup = 1});
+	assert_int_equal(gate_awaits(gate), 1);
 	push("w10", 1, 1, 1);
 	expect("settle 2 w10/1:10+10\n");
 	push("w2", 1, 2, 1);
@@ -649,6 +652,7 @@ static void ssp_holds_the_answer_of_who_is_ahead(void **state)
 	start((struct gate_options){.sync = GATE_SSP, .staleness = 1});
 	join("w0", 1);
 	join("w1", 1);
+	assert_int_equal(gate_awaits(gate), 0); /* each push is a unit */
 	push("w0", 1, 1, 0);
 	settled(1, NULL);
 	push("w0", 1, 2, 1);
