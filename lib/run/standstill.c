@@ -162,7 +162,8 @@ void sup_standstill_tick(struct supervisor *s)
 			iteration = n->watch.seen.iteration;
 	}
 	if (s->phases.now != PHASE_RUNNING || !sup_first(s, &role_replica)) {
-		if (s->phases.now == PHASE_LAST_CUT) /* before we have heard of the next one, all was trained */
+		/* Before we have heard of the next one, all was trained. */
+		if (s->phases.now == PHASE_LAST_CUT && s->phases.goal == GOAL_DONE)
 			standstill_over(s);
 		*w = (struct sup_standstill){0};
 		return;
