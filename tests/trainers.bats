@@ -897,7 +897,7 @@ finished_exactly() { # TIMES
 	for round in 1 2 3 4; do
 		rm -rf run
 		begin first
-		until grep -q '^batch 2$' run/state/logs/w1.log 2>/dev/null; do :; done
+		until grep -qs '^batch 2$' run/state/logs/w1.log || gone "$SUPERVISOR"; do :; done # at once
 		trainctl stop --run-dir "$T/run" >/dev/null
 		ended "$SUPERVISOR"
 		[ "$(last first.out state)" = stopped ]

@@ -65,7 +65,7 @@ void pool_give(struct pool *p, void *object)
 	ASAN_POISON_MEMORY_REGION(object, pool_step(p));
 }
 
-/* Not inlined: pool_take() is called for each batch of each worker, and seldom needs this. */
+/* Not inlined: pool_take() is called often, and seldom needs this. */
 static __attribute__((noinline)) int pool_grow(struct pool *p)
 {
 	size_t step = pool_step(p), bytes = p->chunk_bytes ? p->chunk_bytes : CHUNK_FIRST / 2;

@@ -47,6 +47,7 @@ static __attribute__((noinline)) size_t free_slot(struct u64map *t, uint64_t key
 {
 	size_t home = home_of(t, key), line = home, i = home;
 	while (t->slot[i].value) {
+		assert(t->slot[i].key != key);
 		i++;
 		if (i == line + LINE)
 			i = line = (line + LINE) & (t->room - 1);

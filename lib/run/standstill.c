@@ -138,14 +138,12 @@ static void standstill_over(struct supervisor *s)
 static void standstill_tell(struct supervisor *s)
 {
 	struct sup_standstill *w = &s->standstill;
-	int is_new = !w->told[0];
-	if (is_new)
+	if (!w->told[0])
 		sup_note(s, "waits", "iteration %llu stands still: %s",
 			 (unsigned long long)w->iteration, w->why);
-	/* More may be known by now. */
-	if (!is_new && ((w->told_stopped && !w->is_stopped) || (s->hosts.count > 1 && !sup_fabric_is_there(s))))
+	else if ((w->told_stopped && !w->is_stopped) || (s->hosts.count > 1 && !sup_fabric_is_there(s)))
 		return;
-	memcpy(w->told, w->why, sizeof w->told);
+	memcpy(w->told, w->why, sizeof w->told); /* more may be known by now */
 	w->told_stopped = w->is_stopped;
 }
 

@@ -556,9 +556,10 @@ static uint32_t cluster_turn(struct sim *s)
 	return s->turn;
 }
 
-int cluster_stays(const struct sim *s, double until)
+int cluster_stays(struct sim *s, double until)
 {
-	return schedule_next(s->schedule, s->now) > until;
+	cluster_turn(s);
+	return s->turn_ends > until;
 }
 
 static void cluster_add_patterns(struct sim *s, struct sim_node *n, uint32_t slot, struct drag *d)

@@ -1,7 +1,7 @@
 /* The inside of a simulation: cluster.c (what the input says), trainer.c (workers), network.c (links), leading.c
- * (the lead's effects, shardd, servers), wave.c (a barrier's pushes), announce.c (pushes that take turns), overlap.c (batches beside sums), back.c (to a
- * checkpoint), control.c (monitor, decisions, restarts), hung.c (who hangs), scale.c, resources.c (the brain), sim.c (the
- * loop). */
+ * (the lead's effects, shardd, servers), wave.c (a barrier's pushes), announce.c (pushes that take turns), overlap.c
+ * (batches beside sums), back.c (to a checkpoint), control.c (monitor, decisions, restarts), hung.c (who hangs), scale.c,
+ * resources.c (the brain), sim.c (the loop). */
 #ifndef PACELINE_SIM_SIM_INTERNAL_H
 #define PACELINE_SIM_SIM_INTERNAL_H
 
@@ -365,7 +365,7 @@ int cluster_ready(struct sim *s, struct error *err); /* all is known */
 void cluster_free(struct sim *s);
 extern const struct drag cluster_no_drag;
 const struct drag *cluster_look_at_drags(struct sim *s, struct sim_node *n);
-int cluster_stays(const struct sim *s, double until); /* patterns don't change from now to then */
+int cluster_stays(struct sim *s, double until); /* patterns don't change from now to then */
 /* What drags the node now; valid until the next call. Mostly that was looked at in this turn, and it is nothing. */
 static inline const struct drag *cluster_drag(struct sim *s, struct sim_node *n)
 {

@@ -18,12 +18,11 @@ void wave_plan(struct sim *s, double at, const struct sim_node *n)
 	}
 	if (w->count == 0 || at >= w->event[w->last].at)
 		w->last = w->count;
-	w->event[w->count++] = (struct event){.at = at, .node = (uint32_t)(n - s->node), .kind = EVENT_PUSHED & 31,
-					      .life = n->life & 0x7ffffff};
+	w->event[w->count++] = (struct event){.at = at, .node = (uint32_t)(n - s->node), .kind = EVENT_PUSHED};
 }
 
 /* Whether nothing else happens before the last of them is there. */
-static int wave_is_alone(const struct sim *s)
+static int wave_is_alone(struct sim *s)
 {
 	const struct sim_wave *w = &s->wave;
 	double until = w->event[w->last].at;
@@ -46,7 +45,7 @@ void wave_go(struct sim *s)
 	for (size_t i = 0; i < w->count && !s->failed; i++) {
 		const struct event *e = &w->event[i];
 		if (!is_alone) {
-			sim_plan_as(s, e->at, EVENT_PUSHED, e->node, e->life);
+			sim_plan(s, e->at, EVENT_PUSHED, &s->node[e->node]);
 		} else if (i != w->last) {
 			sim_fetch_ahead(s, e, w->count - i);
 			wave_push(s, e);
