@@ -143,6 +143,28 @@ killed() {
 	[ "$status" -eq 3 ]
 }
 
+@test "SIGUSR1 that is ignored here ends neither the way there nor a command that has just begun" {
+	printf '#!/bin/sh\nwhile [ -e hold ]; do sleep 0.05; done\n%s\n' 'exec env -i PATH="$PATH" sh -c "$WORDS"' >bin/far
+	on_its_way() { # NAME COMMAND: the signal comes before anything is there
+		touch hold
+		rm -f ssh.pid
+		start "$1" node-host h1 /bin/sh -c "$2"
+		wait_for '[ -s ssh.pid ]'
+		kill -USR1 "$PID"
+		sleep 0.2
+		rm hold
+		ended "$PID"
+	}
+	trap '' USR1
+	on_its_way deaf 'kill -USR1 $$; exit 3'
+	trap - USR1
+	[ "$status" -eq 3 ]
+	on_its_way hears 'exit 3'
+	[ "$status" -eq 138 ]
+	run node-host h1 /bin/sh -c 'kill -USR1 $$; exit 3'
+	[ "$status" -eq 138 ]
+}
+
 @test "it ends by the command's signal, also if another one comes just then" {
 	cc -shared -fPIC -o late.so -x c - <<-'C'
 		#include <signal.h>

@@ -73,15 +73,21 @@ int process_wait(pid_t pid)
 	return status;
 }
 
-void process_signals_reset(void)
+void process_signals_reset_but(int ignored)
 {
 	sigset_t none;
 	for (int sig = 1; sig < NSIG; sig++) {
 		signal(sig, SIG_IGN); /* pending signals are gone */
-		signal(sig, SIG_DFL);
+		if (sig != ignored)
+			signal(sig, SIG_DFL);
 	}
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+void process_signals_reset(void)
+{
+	process_signals_reset_but(0);
 }
 
 void process_await(int pipe)

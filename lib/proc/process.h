@@ -28,6 +28,8 @@ pid_t process_fork(void);
 int process_wait(pid_t pid);
 /* Forgets signals that came meanwhile (they were for its old group); then all is as at a login. */
 void process_signals_reset(void);
+/* The same, and this one is ignored. */
+void process_signals_reset_but(int ignored);
 
 /* SIGKILL to all in the session but us, until only ended ones are left; gives up after a second on
  * one that the kernel holds. A session has the pid of its leader, which must be us or must not have

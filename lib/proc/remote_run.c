@@ -19,6 +19,7 @@ struct running {
 	int signals;  /* signalfd */
 	size_t left;  /* answers to come before the node runs; the last one is that of `run` */
 	int has_asked, has_ended, killed_by;
+	int ignores_usr1;
 	struct node_end *end;
 };
 
@@ -44,6 +45,8 @@ static int ask_run(struct running *r, struct error *err)
 	}
 	if (r->what->keeps)
 		record_add_u64(o, "hold", 1);
+	if (r->ignores_usr1)
+		record_add_u64(o, "ignore-usr1", 1);
 	record_add_u64(o, "bytes", len);
 	int result = remote_ask(r->remote, o, text, len, err);
 	free(text);
@@ -73,7 +76,8 @@ static int remote_run_ask_all(struct running *r, struct error *err)
 static int remote_run_pass_on(struct running *r, int sig, struct error *err)
 {
 	if (!r->has_asked) { /* nothing has been started */
-		r->killed_by = sig;
+		if (sig != SIGUSR1 || !r->ignores_usr1)
+			r->killed_by = sig;
 		return 0;
 	}
 	return remote_ask(r->remote, RECORD("signal", F("number", (uint64_t)sig)), NULL, 0, err);
@@ -166,9 +170,18 @@ static int block_signals(int *fd)
 	return *fd < 0 ? -1 : 0;
 }
 
+static int is_ignored(int sig)
+{
+	struct sigaction now;
+	return sigaction(sig, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 int remote_run(const struct remote_run *what, struct node_end *end, struct error *err)
 {
-	struct running r = {.what = what, .signals = -1, .end = end};
+	struct running r = {.what = what,
+			    .signals = -1,
+			    .end = end,
+			    .ignores_usr1 = is_ignored(SIGUSR1)};
 	if (block_signals(&r.signals) != 0)
 		return error_errno(err, ERROR_OS, what->host.host, "signals");
 	int result = remote_open(&r.remote, &what->host, err);

@@ -389,10 +389,10 @@ static void serve_enter(const char *dir)
 
 /* The child waits here until its limits are set; its own copy of `go` is closed already. */
 static void serve_become_node(const char *host, const char *dir, int hold, int keeper,
-			      char *const *argv)
+			      int ignores_usr1, char *const *argv)
 {
 	process_await(hold);
-	process_signals_reset();
+	process_signals_reset_but(ignores_usr1 ? SIGUSR1 : 0);
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -407,7 +407,7 @@ static void serve_become_node(const char *host, const char *dir, int hold, int k
 }
 
 static int serve_start_node(struct serve *s, const char *host, const char *dir, int keeps,
-			    char *const *argv, struct error *err)
+			    int ignores_usr1, char *const *argv, struct error *err)
 {
 	int hold[2];
 	if (pipe2(hold, O_CLOEXEC) != 0)
@@ -418,7 +418,7 @@ static int serve_start_node(struct serve *s, const char *host, const char *dir, 
 		close(hold[1]);
 		if (getppid() != us)
 			_exit(ERROR_TEMPFAIL);
-		serve_become_node(host, dir, hold[0], keeper, argv);
+		serve_become_node(host, dir, hold[0], keeper, ignores_usr1, argv);
 	}
 	if (keeper >= 0)
 		close(keeper);
@@ -495,9 +495,10 @@ static int serve_lock(struct serve *s, const struct record *r, struct error *err
 static int serve_run(struct serve *s, const struct record *r, struct error *err)
 {
 	const char *host;
-	uint64_t bytes, keeps = 0;
+	uint64_t bytes, keeps = 0, ignores_usr1 = 0;
 	if (record_text(r, "host", &host, err) != 0 ||
 	    record_u64_opt(r, "hold", 0, 1, &keeps, err) != 0 ||
+	    record_u64_opt(r, "ignore-usr1", 0, 1, &ignores_usr1, err) != 0 ||
 	    record_u64(r, "bytes", 2, ARGV_MAX, &bytes, err) != 0)
 		return -1;
 	if (s->node || s->failed)
@@ -526,7 +527,8 @@ static int serve_run(struct serve *s, const struct record *r, struct error *err)
 		argv[first] = path;
 	}
 	if (result == 0)
-		result = serve_start_node(s, host, record_get(r, "dir"), (int)keeps, argv, err);
+		result = serve_start_node(s, host, record_get(r, "dir"), (int)keeps,
+					  (int)ignores_usr1, argv, err);
 	if (result != 0)
 		limits_end(&s->limits, &(struct node_end){0});
 	free(argv);

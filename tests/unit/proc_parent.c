@@ -350,22 +350,37 @@ static void stay_in_the_window(void)
 		clock_sleep(0.01);
 }
 
-static void a_stop_behind_fork_is_not_lost(void **state)
+/* How a node ends that got the signal there. */
+static struct node_end end_of_one_in_the_window(const char *script, int sig)
 {
-	(void)state;
 	struct node_record r;
 	char held[300];
 	snprintf(held, sizeof held, "%s/held", scratch);
 	assert_int_equal(fs_replace_file(held, "", 0, NULL), 0);
 	setenv(HELD, held, 1);
-	pid_t parent = start("exec sleep 60", NULL);
+	pid_t parent = start(script, NULL);
 	unsetenv(HELD);
 	wait_for(runs, &r);
-	assert_int_equal(kill(-r.pid, SIGTERM), 0);
+	assert_int_equal(kill(-r.pid, sig), 0);
 	unlink(held);
 	wait_for(has_ended, &r);
-	assert_int_equal(r.end.signal, SIGTERM);
 	waitpid(parent, NULL, 0);
+	return r.end;
+}
+
+static void a_stop_behind_fork_is_not_lost(void **state)
+{
+	(void)state;
+	assert_int_equal(end_of_one_in_the_window("exec sleep 60", SIGTERM).signal, SIGTERM);
+}
+
+/* SIGUSR1 asks a node something; a program that has just begun does not listen yet. */
+static void a_question_ends_no_node_that_has_just_begun(void **state)
+{
+	(void)state;
+	struct node_end end = end_of_one_in_the_window("kill -USR1 $$; exit 7", SIGUSR1);
+	assert_int_equal(end.signal, 0);
+	assert_int_equal(end.status, 7);
 }
 
 int main(int argc, char **argv)
@@ -393,6 +408,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(damaged_records_are_refused, begin, scratch_remove),
 		cmocka_unit_test_setup_teardown(a_signal_behind_fork_is_nobodys, begin, scratch_remove),
 		cmocka_unit_test_setup_teardown(a_stop_behind_fork_is_not_lost, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(a_question_ends_no_node_that_has_just_begun, begin,
+						scratch_remove),
 	};
 	return cmocka_run_group_tests_name("run_parent", tests, NULL, NULL);
 }
