@@ -901,6 +901,7 @@ announce() {
 
 @test "a push that would be too stale is dropped when it is announced; who goes with a grant keeps nobody waiting" {
 	local w rest="iteration=0 count=2 dense=1 rows=0"
+	local long=60000000 # bytes: a promise lasts longer than this test
 	shards 12
 	server ps0 --layout d4 --optimizer sgd --lr 1 --shards shardd.sock --sync asp --delay-max 1 --announce at-once
 	for w in w0 w1 w2; do
@@ -908,11 +909,11 @@ announce() {
 		join $w ps0.sock $w
 		answered $w members=
 	done
-	announce w0 w0 1 0:0:2 0
+	announce w0 w0 1 0:0:2 0 $long
 	answered w0 '^ok granted=1$'
-	announce w0 w0 1 0:0:2 0
+	announce w0 w0 1 0:0:2 0 $long
 	answered w0 '^ok granted=1 repeated=1$'
-	announce w1 w1 1 1:2:2 0
+	announce w1 w1 1 1:2:2 0 $long
 	answered w1 '^ok granted=1$'
 	announce w2 w2 1 2:4:2 0 # the third from version 0
 	answered w2 '^ok iteration=0 dropped=1$'
@@ -973,7 +974,8 @@ links() {
 	server ps0 --layout d4 --optimizer sgd --lr 1 --sync asp --delay-max 5 --announce by-links \
 		--schedule-log schedules
 	open s ps0.sock
-	links s 'link host=h0 in=50\nlink host=h1\nlink host=h2\nserver id=ps0 host=h0\nworker id=w0 host=h1\nworker id=w1 host=h1\nworker id=w2 host=h2\n'
+	# Rates at which a promise lasts 9 s at least.
+	links s 'link host=h0 in=5\nlink host=h1\nlink host=h2\nserver id=ps0 host=h0\nworker id=w0 host=h1\nworker id=w1 host=h1\nworker id=w2 host=h2\n'
 	answered s '^ok$'
 	[[ $(ask ps0.sock stat) == *" links=3"* ]]
 	links s 'link host=h0\nworker id=w0 host=h7\n'
@@ -985,15 +987,15 @@ links() {
 		join $w ps0.sock $w
 		answered $w members=
 	done
-	announce w0 w0 1 '' 0 100000 # the port is free
+	announce w0 w0 1 '' 0 1000000 # the port is free
 	answered w0 '^ok granted=1$'
-	announce w1 w1 1 '' 0 50000
+	announce w1 w1 1 '' 0 500000
 	wait_for 'ask ps0.sock members | grep -q "worker=w1 .* grant=waits"'
-	announce w2 w2 1 '' 0 1000
+	announce w2 w2 1 '' 0 10000
 	wait_for 'ask ps0.sock members | grep -q "worker=w2 .* grant=waits"'
-	announce w3 w3 1 '' 0 2000
+	announce w3 w3 1 '' 0 20000
 	wait_for 'ask ps0.sock members | grep -q "worker=w3 .* grant=waits"'
-	announce w3 w3 1 '' 0 2000
+	announce w3 w3 1 '' 0 20000
 	tell w0 "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 pulled=0 loss=1 bytes=16\n$G1234"
 	answered w0 '^ok iteration=1 applied=1$'
 	answered w2 '^ok granted=1$'
@@ -1005,9 +1007,9 @@ links() {
 	grep -q '^link host=h2$' first
 	not grep -q 'host=unknown' first
 	run -0 --separate-stderr xfer-sched --margin 25 <state
-	[[ ${lines[0]} == "send id=w2 from=h2 to=h0 start=0 end=20 "* ]]
-	[[ ${lines[1]} == "send id=w3 from=unknown to=h0 start=20 end=60 "* ]]
-	[[ ${lines[2]} == "send id=w1 from=h1 to=h0 start=60 end=1060 "* ]]
+	[[ ${lines[0]} == "send id=w2 from=h2 to=h0 start=0 end=2000 "* ]]
+	[[ ${lines[1]} == "send id=w3 from=unknown to=h0 start=2000 end=6000 "* ]]
+	[[ ${lines[2]} == "send id=w1 from=h1 to=h0 start=6000 end=106000 "* ]]
 	run ask ps0.sock members
 	[[ $output == *" worker=w1 "*" grant=waits"*" worker=w2 "*" grant=given"*" worker=w3 "*" grant=waits"* ]]
 	hang_up w2

@@ -613,8 +613,10 @@ static int scale_begin_first(struct supervisor *s)
 			scale_answer_ok(s, rq, 0);
 		return 1;
 	}
-	if (!sup_turn_may_begin(s, TURN_SCALE))
+	if (!sup_turn_may_begin(s, TURN_SCALE)) {
+		sup_scale_hosts_late(w);
 		return 0;
+	}
 	scale_begin(s, w, &to);
 	return 0;
 }

@@ -303,7 +303,6 @@ static void scale_hosts_clear(struct sup_host *h)
 {
 	struct supervisor *s = h->sup;
 	size_t at = (size_t)(h - s->hosts.host);
-	h->leave_by = 0;
 	EACH_NODE (n, s) {
 		if (n->at != at || sup_host_is_fixed(n) || !sup_node_runs(n))
 			continue;
@@ -364,6 +363,19 @@ int sup_scale_drain(struct supervisor *s, const char *host, double within, struc
 	return 0;
 }
 
+void sup_scale_hosts_late(struct sup_wish *w)
+{
+	double left = w->leave_by - clock_mono();
+	if (!w->drained || w->leave_by <= 0 || w->is_late)
+		return;
+	if (left > 0) {
+		sup_kick_after(w->sup, left);
+		return;
+	}
+	w->is_late = 1;
+	scale_hosts_clear(w->drained);
+}
+
 int sup_scale_hosts_step(struct supervisor *s)
 {
 	struct sup_scale_hosts *c = &s->scale.hosts;
@@ -371,8 +383,10 @@ int sup_scale_hosts_step(struct supervisor *s)
 	if (!c->under_way)
 		return 0;
 	EACH_HOST (h, s, s->hosts.first)
-		if (h->use == HOST_LEAVES && h->leave_by > 0 && clock_mono() >= h->leave_by)
+		if (h->use == HOST_LEAVES && h->leave_by > 0 && clock_mono() >= h->leave_by) {
+			h->leave_by = 0;
 			scale_hosts_clear(h); /* whether the others are ready or not */
+		}
 	if (!c->ready && !scale_hosts_are_ready(s)) {
 		if (!sup_scale_is_late(s)) {
 			sup_kick_after(s, WAIT_SECONDS);
