@@ -151,7 +151,6 @@ killed() {
 		start "$1" node-host h1 /bin/sh -c "$2"
 		wait_for '[ -s ssh.pid ]'
 		kill -USR1 "$PID"
-		sleep 0.2
 		rm hold
 		ended "$PID"
 	}

@@ -342,9 +342,7 @@ static void parent_become_node(const struct spec *spec, int gate, int keeper)
 	static const char *const not_yours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
 						"LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES"};
 	sigset_t none;
-	/* The supervisor asks its nodes something with SIGUSR1, and does not know which of them listen
-	 * already: a program that has just begun must not die of it. */
-	signal(SIGUSR1, SIG_IGN);
+	signal(SIGUSR1, SIG_IGN); /* before any signal can come; see parent.h */
 	/* Not process_signals_reset(): a SIGTERM that came since fork() is for this node. */
 	signal(SIGHUP, SIG_DFL);
 	signal(SIGINT, SIG_DFL);

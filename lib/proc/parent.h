@@ -7,7 +7,8 @@
  * The parent leads a session of its own, starts the node in a process group of its own, writes who
  * runs into the node's record file, waits, and adds how the node ended; then it ends itself.  When
  * the node ends, what is left of its process group, and of the session, is killed.  The node finds
- * the name of its host in $PACELINE_HOST.
+ * the name of its host in $PACELINE_HOST.  It begins with SIGUSR1 ignored, with which the supervisor
+ * asks nodes something: one that does not listen yet must not die of it.
  *
  * Record file (STATE/nodes/ID.LIFE), always whole:
  *     node id=w0 life=3 parent= parent-start= pid= start= boot= host= at= [cores-by= memory-by=]

@@ -19,7 +19,7 @@ struct remote_run {
 };
 
 /* Runs it to its end. SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 are passed on; they stay blocked here.
- * Where SIGUSR1 is ignored here, as nodes begin (parent.h), the command begins with that there, too.
+ * If SIGUSR1 is ignored here, as where a node begins (parent.h), it is when the command begins there.
  * -1: ERROR_UNAVAILABLE: the host was not reached or is lost; else why it was not started. */
 int remote_run(const struct remote_run *what, struct node_end *end, struct error *err);
 

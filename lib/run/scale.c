@@ -614,7 +614,7 @@ static int scale_begin_first(struct supervisor *s)
 		return 1;
 	}
 	if (!sup_turn_may_begin(s, TURN_SCALE)) {
-		sup_scale_hosts_late(w);
+		sup_scale_hosts_late(s);
 		return 0;
 	}
 	scale_begin(s, w, &to);

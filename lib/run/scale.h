@@ -184,7 +184,7 @@ struct sup_wish {
 	struct sup_sizes want; /* 0: as many as there are */
 	unsigned char *hosts;  /* a byte for each host; NULL: as they are */
 	struct sup_host *drained; /* one that is to be left; NULL: none is named */
-	double leave_by;	  /* what that host gets as leave_by */
+	double leave_by;	  /* what that host gets as leave_by; 0: it has time */
 	int is_late;		  /* that time is over, and what was there was killed */
 	char reason[SCALE_REASON_MAX];
 	struct request *rq; /* NULL: nobody waits */
@@ -239,9 +239,9 @@ uint64_t sup_scale_hosts_more(const struct supervisor *s);
 void sup_scale_hosts_stay(struct supervisor *s);
 /* 1: not yet as wanted. */
 int sup_scale_hosts_step(struct supervisor *s);
-/* A change that can't begin yet, because a checkpoint waits for a server that stands still, say: when
- * the host that it leaves goes, what is there is killed all the same, once. */
-void sup_scale_hosts_late(struct sup_wish *w);
+/* No change can begin yet, because a checkpoint waits for a server that stands still, say: when a host goes
+ * that is to be left, what is there is killed all the same, once. */
+void sup_scale_hosts_late(struct supervisor *s);
 void sup_scale_hosts_end(struct supervisor *s);
 
 /* 1: they are not yet as wanted. */

@@ -363,17 +363,19 @@ int sup_scale_drain(struct supervisor *s, const char *host, double within, struc
 	return 0;
 }
 
-void sup_scale_hosts_late(struct sup_wish *w)
+void sup_scale_hosts_late(struct supervisor *s)
 {
-	double left = w->leave_by - clock_mono();
-	if (!w->drained || w->leave_by <= 0 || w->is_late)
-		return;
-	if (left > 0) {
-		sup_kick_after(w->sup, left);
-		return;
+	for (struct sup_wish *w = s->scale.wishes; w; w = w->next) {
+		double left = w->leave_by - clock_mono();
+		if (w->leave_by <= 0 || w->is_late)
+			continue;
+		if (left > 0) {
+			sup_kick_after(s, left);
+			continue;
+		}
+		w->is_late = 1;
+		scale_hosts_clear(w->drained);
 	}
-	w->is_late = 1;
-	scale_hosts_clear(w->drained);
 }
 
 int sup_scale_hosts_step(struct supervisor *s)
